@@ -1,0 +1,159 @@
+//! An HTTP server that answers for DynamoDB and SQS as a test says.
+//!
+//! The AWS SDK talks to it through a real connection, so that its retries, its
+//! timeouts and its reading of errors are part of the test.
+
+use std::future::pending;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_config::{Region, SdkConfig};
+use aws_sdk_dynamodb::config::Credentials;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::aws::{self, CallLimits};
+
+/// A request that the server got.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Such as `PutItem` or `SendMessage`.
+    pub operation: String,
+    /// The request's JSON.
+    pub body: Value,
+}
+
+/// What the server does with a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Answers 200 with this JSON.
+    Ok(Value),
+    /// Answers with this status and AWS error code.
+    Error(u16, &'static str),
+    /// Answers with this status and JSON.
+    Json(u16, Value),
+    /// Answers 200 with this JSON, after a time.
+    After(Duration, Value),
+    /// Closes the connection without an answer.
+    Reset,
+    /// Keeps the connection, and never answers.
+    Never,
+}
+
+/// The server. It ends with the test's runtime.
+#[derive(Debug)]
+pub struct FakeAws {
+    endpoint: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl FakeAws {
+    /// Starts a server that answers what `reply` says.
+    ///
+    /// # Errors
+    ///
+    /// No port of the loopback interface can be had.
+    pub async fn start(
+        reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let endpoint = format!("http://{}", listener.local_addr()?);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (reply, log) = (Arc::new(reply), Arc::clone(&requests));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (reply, log) = (Arc::clone(&reply), Arc::clone(&log));
+                // A client that goes away is none of the server's business.
+                tokio::spawn(async move { serve(stream, &*reply, &log).await });
+            }
+        });
+        Ok(Self { endpoint, requests })
+    }
+
+    /// The clients' configuration, as the functions have it, but for this
+    /// endpoint.
+    pub async fn sdk_config(&self, limits: CallLimits) -> SdkConfig {
+        sdk_config(&self.endpoint, limits).await
+    }
+
+    /// The requests of one operation so far.
+    #[must_use]
+    pub fn requests(&self, operation: &str) -> Vec<Request> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().filter(|request| request.operation == operation).cloned().collect()
+    }
+}
+
+/// The clients' configuration, as the functions have it, for an endpoint.
+pub async fn sdk_config(endpoint: &str, limits: CallLimits) -> SdkConfig {
+    aws::loader(limits)
+        .endpoint_url(endpoint)
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(Credentials::for_tests())
+        .load()
+        .await
+}
+
+/// Answers one connection's requests, until it is closed.
+async fn serve(
+    stream: TcpStream,
+    reply: &(impl Fn(&Request) -> Reply + Sync),
+    log: &Mutex<Vec<Request>>,
+) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read(&mut stream).await? {
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        let (status, body) = match reply(&request) {
+            Reply::Ok(body) => (200, body),
+            Reply::Json(status, body) => (status, body),
+            Reply::Error(status, code) => {
+                let message = "the fake says so, arn:aws:sqs:eu-west-1:123456789012:jobs";
+                (status, serde_json::json!({ "__type": code, "message": message }))
+            }
+            Reply::After(wait, body) => {
+                tokio::time::sleep(wait).await;
+                (200, body)
+            }
+            Reply::Reset => return Ok(()),
+            Reply::Never => pending().await,
+        };
+        let body = body.to_string();
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status} \r\ncontent-type: application/x-amz-json-1.0\r\n\
+             x-amzn-requestid: fake-request-id\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.get_mut().write_all((head + &body).as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// Reads a request; `None` at the end of the connection.
+async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
+    let (mut operation, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 {
+            return Ok(None);
+        }
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            if line.trim_end().is_empty() {
+                break;
+            }
+            continue;
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().unwrap_or_default(),
+            "x-amz-target" => {
+                operation = value.rsplit('.').next().unwrap_or_default().trim().to_owned();
+            }
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    Ok(Some(Request { operation, body }))
+}

@@ -1,0 +1,64 @@
+//! What Relevo's producer and consumer agree on.
+//!
+//! # The way of a job
+//!
+//! ```text
+//! request -> Job -> Message -> queue -> record -> Message -> Job -> handler -> outcome
+//! ```
+//!
+//! A [`Job`] is parsed and validated once on each side, by the same code. It
+//! travels as a [`message`], and its [`JobEntry`] in a [`JobTable`] is what
+//! keeps it from running twice.
+//!
+//! # The promises
+//!
+//! 1. A job that got 202 reaches `succeeded`, `failed` (and then lies in the
+//!    dead-letter queue, body unchanged) or `cancelled`; never nothing.
+//! 2. A job's handler never runs twice at the same time.
+//! 3. A job that is `succeeded` is never run again while its entry lives.
+//! 4. A repeat of the effect is possible only after an attempt that did not
+//!    store its completion; handlers get the job id to close even that.
+//! 5. One bad record costs its neighbours nothing.
+//! 6. A store, queue or network that fails makes work late, not lost.
+//!
+//! # The states of a job entry
+//!
+//! ```text
+//!                    release (retryable failure)
+//!                 +------------------------------+
+//!                 v                              |
+//!  accept --> queued ------- claim ---------> running --- complete --> succeeded
+//!                 |                              |
+//!                 | cancel                       +------- fail ------> failed --+
+//!                 v                              |                              |
+//!             cancelled                          +------- hold ------> held     |
+//!                                                ^                              |
+//!                                                +------ claim (redrive) -------+
+//! ```
+//!
+//! A claim also takes a `running` entry whose lease is over, since its owner
+//! was killed, unless the kind is held when it is interrupted.
+
+pub mod aws;
+pub mod config;
+pub mod entry;
+#[cfg(feature = "test-support")]
+pub mod fake_aws;
+pub mod fingerprint;
+pub mod job;
+pub mod job_id;
+pub mod jobs;
+pub mod message;
+pub mod principal;
+pub mod sources;
+pub mod table;
+pub mod telemetry;
+pub mod validation;
+
+pub use entry::{JobEntry, State};
+pub use fingerprint::Fingerprint;
+pub use job::Job;
+pub use job_id::JobId;
+pub use principal::Principal;
+pub use sources::{Clock, Ids, Random, Timestamp};
+pub use table::JobTable;

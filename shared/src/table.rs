@@ -1,0 +1,142 @@
+//! The job table: job entries, and the conditions under which they change.
+//!
+//! What a condition means is said here once; [`DynamoJobTable`] writes it as
+//! an expression, and tests hold `InMemoryJobTable` to the same answers.
+
+mod dynamodb;
+#[cfg(feature = "test-support")]
+mod memory;
+
+use uuid::Uuid;
+
+pub use self::dynamodb::DynamoJobTable;
+#[cfg(feature = "test-support")]
+pub use self::memory::InMemoryJobTable;
+use crate::aws::CallError;
+use crate::entry::{Failure, JobEntry, State};
+use crate::fingerprint::Fingerprint;
+use crate::job_id::JobId;
+use crate::sources::Timestamp;
+
+/// Where job entries are kept.
+///
+/// # Errors
+///
+/// Every method errs with a [`TableError`] if there is no answer to rely on.
+/// A write may have taken effect all the same.
+pub trait JobTable: Send + Sync {
+    /// Reads an entry, seeing every write that was answered before. The entry
+    /// may be expired.
+    fn get(&self, id: JobId) -> impl Future<Output = Result<Option<JobEntry>, TableError>> + Send;
+
+    /// Writes a whole entry, if `condition` holds at `now`.
+    fn put(
+        &self,
+        entry: &JobEntry,
+        condition: &PutIf,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Written, TableError>> + Send;
+
+    /// Ends a claim, if the entry is still `running` under its `token`.
+    fn settle(
+        &self,
+        id: JobId,
+        token: Uuid,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Written, TableError>> + Send;
+}
+
+/// When an entry may be written whole. An expired entry counts as absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutIf {
+    /// There is none.
+    Absent,
+    /// There is none, or the job may run: it failed, or it is queued and not
+    /// to wait, or its lease is over.
+    Claimable {
+        /// The entry must have this fingerprint; `None` for kinds with an
+        /// intent, where any payload means the same job.
+        fingerprint: Option<Fingerprint>,
+        /// Whether a lease that is over lets the job run again; not so for
+        /// kinds that are held when interrupted.
+        after_lease: bool,
+    },
+    /// There is none, or it is queued with this fingerprint.
+    Unclaimed {
+        /// Tells the job from others under its id.
+        fingerprint: Fingerprint,
+    },
+}
+
+/// What becomes of an entry when its claim ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The handler did its work.
+    Complete {
+        /// The result as JSON text, if it is kept.
+        result: Option<String>,
+        /// There was a result, but it was too large to keep.
+        result_omitted: bool,
+    },
+    /// The job is given back, to run again.
+    Release {
+        /// What happened.
+        error: String,
+        /// Not to be run again before this.
+        not_before: Timestamp,
+    },
+    /// The job will not run again by itself.
+    Fail(Failure),
+    /// The job was interrupted, and must not run again by itself.
+    Hold(Failure),
+}
+
+impl Settlement {
+    /// The state that the entry gets.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        match self {
+            Self::Complete { .. } => State::Succeeded,
+            Self::Release { .. } => State::Queued,
+            Self::Fail(_) => State::Failed,
+            Self::Hold(_) => State::Held,
+        }
+    }
+}
+
+/// Whether a conditional write took place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The condition held.
+    Yes,
+    /// It did not. The entry that was there, if the table told.
+    No(Option<Box<JobEntry>>),
+}
+
+/// The table gave no answer to rely on.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The call failed: throttled, denied, timed out, reset.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The item is there, but is not an entry that this code can read.
+    #[error("entry of job {id} has no readable \"{attribute}\"")]
+    Unreadable {
+        /// Whose entry it is.
+        id: JobId,
+        /// The attribute that is missing or of the wrong type.
+        attribute: &'static str,
+    },
+}
+
+impl TableError {
+    /// Everything that the log needs, in one line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Call(error) => error.describe(),
+            Self::Unreadable { .. } => self.to_string(),
+        }
+    }
+}

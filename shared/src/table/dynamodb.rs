@@ -1,0 +1,285 @@
+//! The job table in DynamoDB: the only place that knows attribute names and
+//! condition expressions.
+
+use std::collections::HashMap;
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use uuid::Uuid;
+
+use super::{JobTable, PutIf, Settlement, TableError, Written};
+use crate::aws::CallError;
+use crate::entry::{JobEntry, State};
+use crate::fingerprint::Fingerprint;
+use crate::job_id::JobId;
+use crate::principal::Principal;
+use crate::sources::Timestamp;
+
+type Item = HashMap<String, AttributeValue>;
+
+/// The table's key, a String.
+const JOB_ID: &str = "job_id";
+
+/// Epoch **seconds**, the attribute of the table's TTL setting.
+const EXPIRES_AT: &str = "expires_at";
+
+/// Job entries in a DynamoDB table.
+#[derive(Clone, Debug)]
+pub struct DynamoJobTable {
+    client: Client,
+    name: String,
+}
+
+impl DynamoJobTable {
+    /// The table `name`, reached as `config` says.
+    #[must_use]
+    pub fn new(config: &SdkConfig, name: impl Into<String>) -> Self {
+        Self { client: Client::new(config), name: name.into() }
+    }
+}
+
+impl JobTable for DynamoJobTable {
+    async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.name)
+            .key(JOB_ID, string(id))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|error| CallError::new("GetItem", error))?;
+        answer.item.map(|item| read_item(id, &item)).transpose()
+    }
+
+    async fn put(
+        &self,
+        entry: &JobEntry,
+        condition: &PutIf,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        let (condition, values) = put_condition(condition, now);
+        let answer = self
+            .client
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(write_item(entry)))
+            .set_expression_attribute_names(Some(names_in(&condition)))
+            .set_expression_attribute_values(Some(values))
+            .condition_expression(condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(Written::Yes),
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(refused)) => {
+                    refusal(entry.id, refused.item())
+                }
+                _ => Err(CallError::new("PutItem", error).into()),
+            },
+        }
+    }
+
+    async fn settle(
+        &self,
+        id: JobId,
+        token: Uuid,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        let condition = "#state = :running AND #lease_token = :token";
+        let (update, mut values) = settlement_update(settlement, now);
+        values.insert(":running".to_owned(), string(State::Running));
+        values.insert(":token".to_owned(), string(token));
+        let answer = self
+            .client
+            .update_item()
+            .table_name(&self.name)
+            .key(JOB_ID, string(id))
+            .set_expression_attribute_names(Some(names_in(&format!("{update} {condition}"))))
+            .set_expression_attribute_values(Some(values))
+            .update_expression(update)
+            .condition_expression(condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(Written::Yes),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                    refusal(id, refused.item())
+                }
+                _ => Err(CallError::new("UpdateItem", error).into()),
+            },
+        }
+    }
+}
+
+fn refusal(id: JobId, item: Option<&Item>) -> Result<Written, TableError> {
+    let entry = item.map(|item| read_item(id, item)).transpose()?;
+    Ok(Written::No(entry.map(Box::new)))
+}
+
+/// The expression of a condition and the values in it.
+fn put_condition(condition: &PutIf, now: Timestamp) -> (String, Item) {
+    let mut values = Item::from([(":now_seconds".to_owned(), number(now.as_seconds()))]);
+    let absent = "attribute_not_exists(#job_id) OR #expires_at <= :now_seconds";
+    let expression = match condition {
+        PutIf::Absent => absent.to_owned(),
+        PutIf::Claimable { fingerprint, after_lease } => {
+            values.insert(":failed".to_owned(), string(State::Failed));
+            values.insert(":queued".to_owned(), string(State::Queued));
+            values.insert(":now_ms".to_owned(), number(now.as_millis()));
+            let mut claimable = "#state = :failed OR (#state = :queued AND \
+                                 (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
+                .to_owned();
+            if *after_lease {
+                values.insert(":running".to_owned(), string(State::Running));
+                claimable.push_str(" OR (#state = :running AND #lease_until < :now_ms)");
+            }
+            match fingerprint {
+                Some(fingerprint) => {
+                    values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
+                    format!("{absent} OR (#fingerprint = :fingerprint AND ({claimable}))")
+                }
+                None => format!("{absent} OR {claimable}"),
+            }
+        }
+        PutIf::Unclaimed { fingerprint } => {
+            values.insert(":queued".to_owned(), string(State::Queued));
+            values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
+            format!("{absent} OR (#state = :queued AND #fingerprint = :fingerprint)")
+        }
+    };
+    (expression, values)
+}
+
+/// The update expression of a settlement and the values in it.
+fn settlement_update(settlement: &Settlement, now: Timestamp) -> (String, Item) {
+    let mut set =
+        vec![("state", string(settlement.state())), ("updated_at", number(now.as_millis()))];
+    let mut remove = vec!["lease_until", "not_before", "reason", "error"];
+    match settlement {
+        Settlement::Complete { result, result_omitted } => {
+            set.extend(result.as_deref().map(|result| ("result", string(result))));
+            set.push(("result_omitted", AttributeValue::Bool(*result_omitted)));
+        }
+        Settlement::Release { error, not_before } => {
+            set.push(("error", string(error)));
+            set.push(("not_before", number(not_before.as_millis())));
+        }
+        Settlement::Fail(failure) | Settlement::Hold(failure) => {
+            set.push(("reason", string(failure.reason)));
+            set.push(("error", string(&failure.error)));
+        }
+    }
+    remove.retain(|attribute| set.iter().all(|(name, _)| name != attribute));
+    let assignments: Vec<_> =
+        set.iter().map(|(name, _)| format!("#{name} = :set_{name}")).collect();
+    let removals: Vec<_> = remove.iter().map(|name| format!("#{name}")).collect();
+    let expression = format!("SET {} REMOVE {}", assignments.join(", "), removals.join(", "));
+    let values = set.into_iter().map(|(name, value)| (format!(":set_{name}"), value)).collect();
+    (expression, values)
+}
+
+/// Maps each `#name` of an expression to the attribute `name`, so that no
+/// attribute can clash with DynamoDB's reserved words.
+fn names_in(expression: &str) -> HashMap<String, String> {
+    expression
+        .split('#')
+        .skip(1)
+        .map(|rest| {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let name = rest.split(|c| !is_name(c)).next().unwrap_or_default();
+            (format!("#{name}"), name.to_owned())
+        })
+        .collect()
+}
+
+fn write_item(entry: &JobEntry) -> Item {
+    let mut item = Item::from(
+        [
+            (JOB_ID, string(entry.id)),
+            ("kind", string(&entry.kind)),
+            ("state", string(entry.state)),
+            ("principal", string(&entry.principal)),
+            ("fingerprint", string(entry.fingerprint.as_str())),
+            ("created_at", number(entry.created_at.as_millis())),
+            ("updated_at", number(entry.updated_at.as_millis())),
+            (EXPIRES_AT, number(entry.expires_at.as_seconds())),
+            ("attempt", number(u64::from(entry.attempt))),
+            ("last_attempt", AttributeValue::Bool(entry.last_attempt)),
+            ("result_omitted", AttributeValue::Bool(entry.result_omitted)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    let optional = [
+        ("lease_token", entry.lease_token.map(string)),
+        ("lease_until", entry.lease_until.map(|until| number(until.as_millis()))),
+        ("not_before", entry.not_before.map(|moment| number(moment.as_millis()))),
+        ("reason", entry.reason.as_ref().map(string)),
+        ("error", entry.error.as_ref().map(string)),
+        ("result", entry.result.as_ref().map(string)),
+    ];
+    item.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    item
+}
+
+fn read_item(id: JobId, item: &Item) -> Result<JobEntry, TableError> {
+    let text = |name: &str| item.get(name)?.as_s().ok().map(String::as_str);
+    let count = |name: &str| item.get(name)?.as_n().ok()?.parse::<u64>().ok();
+    let millis = |name: &str| count(name).map(Timestamp::from_millis);
+    let flag = |name: &str| item.get(name).and_then(|value| value.as_bool().ok().copied());
+    let needed = |attribute| TableError::Unreadable { id, attribute };
+    Ok(JobEntry {
+        id,
+        kind: text("kind").ok_or(needed("kind"))?.to_owned(),
+        state: text("state").and_then(|state| state.parse().ok()).ok_or(needed("state"))?,
+        principal: text("principal").map(Principal::from_text).ok_or(needed("principal"))?,
+        fingerprint: text("fingerprint")
+            .map(Fingerprint::from_text)
+            .ok_or(needed("fingerprint"))?,
+        created_at: millis("created_at").ok_or(needed("created_at"))?,
+        updated_at: millis("updated_at").ok_or(needed("updated_at"))?,
+        expires_at: count(EXPIRES_AT)
+            .and_then(|seconds| seconds.checked_mul(1000))
+            .map(Timestamp::from_millis)
+            .ok_or(needed(EXPIRES_AT))?,
+        attempt: count("attempt").and_then(|attempt| attempt.try_into().ok()).unwrap_or_default(),
+        last_attempt: flag("last_attempt").unwrap_or_default(),
+        lease_token: text("lease_token").and_then(|token| token.parse().ok()),
+        lease_until: millis("lease_until"),
+        not_before: millis("not_before"),
+        reason: text("reason").map(str::to_owned),
+        error: text("error").map(str::to_owned),
+        result: text("result").map(str::to_owned),
+        result_omitted: flag("result_omitted").unwrap_or_default(),
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "ids and states are passed as they are")]
+fn string(text: impl ToString) -> AttributeValue {
+    AttributeValue::S(text.to_string())
+}
+
+fn number(number: u64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attribute_of_an_expression_goes_through_a_placeholder() {
+        let names = names_in("SET #a = :a, #b_c = :b REMOVE #d attribute_not_exists(#e)");
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort();
+        let expected = ["a", "b_c", "d", "e"].map(|name| (format!("#{name}"), name.to_owned()));
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! The job table in memory, for tests and simulations.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::{JobTable, PutIf, Settlement, TableError, Written};
+use crate::entry::{JobEntry, State};
+use crate::job_id::JobId;
+use crate::sources::Timestamp;
+
+/// Answers as [`super::DynamoJobTable`] does, without a network.
+#[derive(Debug, Default)]
+pub struct InMemoryJobTable(Mutex<HashMap<JobId, JobEntry>>);
+
+impl InMemoryJobTable {
+    /// The entry of a job, expired or not.
+    #[must_use]
+    pub fn entry(&self, id: JobId) -> Option<JobEntry> {
+        self.lock().get(&id).cloned()
+    }
+
+    /// Puts an entry there, whatever was there before.
+    pub fn insert(&self, entry: JobEntry) {
+        self.lock().insert(entry.id, entry);
+    }
+
+    /// Deletes an entry, as TTL or a person does.
+    pub fn remove(&self, id: JobId) {
+        self.lock().remove(&id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, JobEntry>> {
+        // No operation leaves the map half changed, so a panic elsewhere in a
+        // test does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl JobTable for InMemoryJobTable {
+    async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
+        Ok(self.entry(id))
+    }
+
+    async fn put(
+        &self,
+        entry: &JobEntry,
+        condition: &PutIf,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        let mut entries = self.lock();
+        let old = entries.get(&entry.id);
+        if old.is_some_and(|old| !old.is_expired(now) && !allows(old, condition, now)) {
+            return Ok(Written::No(old.cloned().map(Box::new)));
+        }
+        entries.insert(entry.id, in_whole_seconds(entry.clone()));
+        Ok(Written::Yes)
+    }
+
+    async fn settle(
+        &self,
+        id: JobId,
+        token: Uuid,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        let mut entries = self.lock();
+        match entries.get_mut(&id) {
+            Some(entry) if entry.state == State::Running && entry.lease_token == Some(token) => {
+                apply(entry, settlement, now);
+                Ok(Written::Yes)
+            }
+            old => Ok(Written::No(old.cloned().map(Box::new))),
+        }
+    }
+}
+
+fn allows(old: &JobEntry, condition: &PutIf, now: Timestamp) -> bool {
+    match condition {
+        PutIf::Absent => false,
+        PutIf::Claimable { fingerprint, after_lease } => {
+            let state = match old.state {
+                State::Failed => true,
+                State::Queued => old.not_before.is_none_or(|not_before| not_before <= now),
+                State::Running => *after_lease && old.lease_until.is_some_and(|until| until < now),
+                State::Succeeded | State::Held | State::Cancelled => false,
+            };
+            state && fingerprint.as_ref().is_none_or(|wanted| *wanted == old.fingerprint)
+        }
+        PutIf::Unclaimed { fingerprint } => {
+            old.state == State::Queued && old.fingerprint == *fingerprint
+        }
+    }
+}
+
+fn apply(entry: &mut JobEntry, settlement: &Settlement, now: Timestamp) {
+    entry.state = settlement.state();
+    entry.updated_at = now;
+    (entry.lease_until, entry.not_before, entry.reason, entry.error) = (None, None, None, None);
+    match settlement.clone() {
+        Settlement::Complete { result, result_omitted } => {
+            (entry.result, entry.result_omitted) = (result, result_omitted);
+        }
+        Settlement::Release { error, not_before } => {
+            (entry.error, entry.not_before) = (Some(error), Some(not_before));
+        }
+        Settlement::Fail(failure) | Settlement::Hold(failure) => {
+            entry.reason = Some(failure.reason.to_owned());
+            entry.error = Some(failure.error);
+        }
+    }
+}
+
+/// DynamoDB's TTL attribute counts seconds.
+fn in_whole_seconds(entry: JobEntry) -> JobEntry {
+    let expires_at = Timestamp::from_millis(entry.expires_at.as_seconds() * 1000);
+    JobEntry { expires_at, ..entry }
+}

@@ -1,0 +1,4 @@
+//! Tests of `shared` against real parts.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+mod job_table;
