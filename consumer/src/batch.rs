@@ -1,0 +1,155 @@
+//! A batch: every record gets an outcome of its own, and only those that
+//! failed are reported.
+
+use std::collections::HashMap;
+
+use aws_lambda_events::event::sqs::SqsBatchResponse;
+use futures::StreamExt;
+use futures::stream;
+use serde_json::value::RawValue;
+use shared::message::{DecodeError, Message};
+use shared::telemetry::causes;
+use shared::{Fingerprint, JobId, JobTable};
+
+use crate::Consumer;
+use crate::deadline::Deadline;
+use crate::dispose::{Disposed, Told};
+use crate::event::{self, EventError, Record};
+use crate::outcome::Outcome;
+use crate::queue::RetryQueue;
+use crate::tasks::Tasks;
+use crate::text::clean;
+
+/// Why a batch has no answer. SQS then shows all of its records again, and
+/// those that were settled are duplicates.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BatchError {
+    /// Nothing was done.
+    #[error("the event cannot be taken")]
+    Event(#[from] EventError),
+    /// A failure that cannot be reported: an empty identifier would tell
+    /// Lambda something else, and leaving it out would lose the record.
+    #[error("a record failed that has no message id")]
+    NoMessageId,
+    /// Table or queue did not answer for any record. An error makes Lambda
+    /// poll more slowly.
+    #[error("neither the job table nor the queues could be reached for any of {0} records")]
+    Outage(usize),
+    /// Work of a handler that was stopped goes on. The process must end: else
+    /// Lambda would freeze that work, and thaw it after its lease is over.
+    #[error("work is still alive that cannot be stopped")]
+    StillAlive,
+}
+
+/// Records that are one piece of work.
+enum Work {
+    /// One job, and the copies of its message. The first leads.
+    Job { message: Box<Message>, copies: Vec<Record> },
+    /// A record without a job that can be run.
+    NoJob { error: DecodeError, record: Record },
+    /// A record without a body.
+    NoBody { record: Record },
+}
+
+impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
+    /// Runs the jobs of an SQS event.
+    ///
+    /// # Errors
+    ///
+    /// See [`BatchError`]; the whole batch must come back.
+    pub async fn handle(
+        &self,
+        event: &RawValue,
+        deadline: &Deadline,
+    ) -> Result<SqsBatchResponse, BatchError> {
+        let records = event::records(event)?;
+        let tasks = Tasks::default();
+        let disposed: Vec<Vec<Disposed>> = stream::iter(split(records))
+            .map(|work| self.process(work, &tasks, deadline))
+            .buffer_unordered(self.settings.concurrency)
+            .collect()
+            .await;
+        if !tasks.have_ended(deadline.answer_at()).await {
+            return Err(BatchError::StillAlive);
+        }
+        answer(disposed.into_iter().flatten().collect())
+    }
+
+    /// Gives every record of `work` its outcome, and tells SQS.
+    async fn process(&self, work: Work, tasks: &Tasks, deadline: &Deadline) -> Vec<Disposed> {
+        match work {
+            Work::Job { message, copies } => {
+                let Some(leader) = copies.first() else { return Vec::new() };
+                let outcome = self.attempt(&message, leader, tasks, deadline).await;
+                let about = &Told::job(&message);
+                let copies = copies.iter().enumerate().map(|(position, copy)| {
+                    let outcome = if position == 0 { outcome.clone() } else { outcome.of_copy() };
+                    async move { self.dispose(copy, &outcome, about, deadline).await }
+                });
+                stream::iter(copies).buffered(self.settings.concurrency).collect().await
+            }
+            Work::NoJob { error: DecodeError::Unreadable(error), record } => {
+                let outcome = Outcome::Undecodable { error: clean(&causes(&error)) };
+                vec![self.dispose(&record, &outcome, &Told::default(), deadline).await]
+            }
+            Work::NoJob { error: DecodeError::NotYetKnown(message), record } => {
+                let outcome = self.not_understood(&message, &record).await;
+                let about = Told::not_yet_known(&message);
+                vec![self.dispose(&record, &outcome, &about, deadline).await]
+            }
+            Work::NoBody { record } => {
+                let outcome = Outcome::UnreadableRecord;
+                vec![self.dispose(&record, &outcome, &Told::default(), deadline).await]
+            }
+        }
+    }
+}
+
+/// Splits records into pieces of work: copies of one job share one run.
+///
+/// Of several copies the one with the most receives left leads, since the job
+/// may be tried as often as that one is delivered.
+fn split(records: Vec<Record>) -> Vec<Work> {
+    let mut works = Vec::new();
+    let mut jobs: HashMap<(JobId, Fingerprint), usize> = HashMap::new();
+    for record in records {
+        let Some(body) = record.body.as_deref() else {
+            works.push(Work::NoBody { record });
+            continue;
+        };
+        match Message::decode(body) {
+            Ok(message) => {
+                let job = (message.id, message.fingerprint.clone());
+                let known = jobs.get(&job).and_then(|position| works.get_mut(*position));
+                if let Some(Work::Job { copies, .. }) = known {
+                    copies.push(record);
+                    copies.sort_by_key(|copy| copy.receive_count);
+                } else {
+                    jobs.insert(job, works.len());
+                    works.push(Work::Job { message: Box::new(message), copies: vec![record] });
+                }
+            }
+            Err(error) => works.push(Work::NoJob { error, record }),
+        }
+    }
+    works
+}
+
+/// The answer to Lambda: each message id that failed, once.
+fn answer(disposed: Vec<Disposed>) -> Result<SqsBatchResponse, BatchError> {
+    let records = disposed.len();
+    if records > 0 && disposed.iter().all(|record| record.is_outage) {
+        return Err(BatchError::Outage(records));
+    }
+    let mut failed = Vec::new();
+    for record in disposed.into_iter().filter(|record| record.is_returned) {
+        let message_id = record.message_id.ok_or(BatchError::NoMessageId)?;
+        if !failed.contains(&message_id) {
+            failed.push(message_id);
+        }
+    }
+    tracing::info!(batch.size = records, batch.failures = failed.len(), "batch done");
+    let mut response = SqsBatchResponse::default();
+    response.set_failures(failed);
+    Ok(response)
+}

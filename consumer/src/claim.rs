@@ -1,0 +1,159 @@
+//! Claims a job: the one step that keeps it from running twice.
+//!
+//! A claim is a conditional put of the whole entry. Where the condition fails,
+//! the entry that is there decides. Any other failure is no answer, and
+//! nothing is run without one.
+
+use shared::entry::{Failure, Lease};
+use shared::job::Interrupted;
+use shared::message::Message;
+use shared::table::{PutIf, Settlement, TableError, Written};
+use shared::{JobEntry, JobTable, State, Timestamp};
+
+use crate::outcome::reason;
+
+/// Tries to claim a job whose entry came and went between two calls.
+const MAX_TRIES: u32 = 3;
+
+/// What came of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The job is ours to run, until the lease ends.
+    Acquired(Lease),
+    /// It was completed before.
+    Duplicate,
+    /// It was cancelled.
+    Cancelled,
+    /// Its id belongs to a job with another payload.
+    Conflict,
+    /// It was interrupted, and must not be repeated without a person.
+    Interrupted,
+    /// Another copy failed, and the job must wait until then.
+    TooEarly(Timestamp),
+    /// Another invocation runs it; its lease lasts until then.
+    InProgress(Timestamp),
+    /// Its entry changed under every try.
+    Unsteady,
+}
+
+/// The claim that an invocation makes for a job.
+#[derive(Clone, Debug)]
+pub struct Claimant<'a> {
+    /// The job.
+    pub message: &'a Message,
+    /// What the claim gives, if it is acquired.
+    pub lease: Lease,
+    /// Which receive of its message this is, from 1.
+    pub attempt: u32,
+    /// Whether it is the last one.
+    pub last_attempt: bool,
+    /// When the entry expires.
+    pub expires_at: Timestamp,
+}
+
+impl Claimant<'_> {
+    /// Claims the job in `table`, at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The table gave no answer, so the job must not run and its record must
+    /// come back. The put may have taken effect: then the lease must end
+    /// first.
+    pub async fn claim(&self, table: &impl JobTable, now: Timestamp) -> Result<Claim, TableError> {
+        let entry = self.entry(now);
+        let condition = self.condition();
+        for _ in 0..MAX_TRIES {
+            let old = match table.put(&entry, &condition, now).await? {
+                Written::Yes => return Ok(Claim::Acquired(self.lease)),
+                Written::No(Some(old)) => *old,
+                Written::No(None) => match table.get(entry.id).await? {
+                    Some(old) => old,
+                    None => continue,
+                },
+            };
+            if let Some(claim) = self.judge(&old, now) {
+                return self.hold_if_interrupted(claim, &old, table, now).await;
+            }
+        }
+        Ok(Claim::Unsteady)
+    }
+
+    /// What `old` means for this claim; the first that fits. `None`: the entry
+    /// could be claimed by now.
+    fn judge(&self, old: &JobEntry, now: Timestamp) -> Option<Claim> {
+        let ours = old.lease_token == Some(self.lease.token);
+        let intent = self.message.job.intent().is_some();
+        let until = old.lease_until.unwrap_or(now);
+        match old.state {
+            State::Running if ours => Some(Claim::Acquired(self.lease)),
+            _ if old.is_expired(now) => None,
+            _ if !intent && old.fingerprint != self.message.fingerprint => Some(Claim::Conflict),
+            State::Succeeded => Some(Claim::Duplicate),
+            State::Cancelled => Some(Claim::Cancelled),
+            State::Held => Some(Claim::Interrupted),
+            State::Queued => old.not_before.filter(|until| *until > now).map(Claim::TooEarly),
+            State::Running if until >= now => Some(Claim::InProgress(until)),
+            State::Running if self.holds() => Some(Claim::Interrupted),
+            State::Running | State::Failed => None,
+        }
+    }
+
+    /// Writes `held` where this claim is the first to find that the job was
+    /// interrupted, if nothing has changed since.
+    async fn hold_if_interrupted(
+        &self,
+        claim: Claim,
+        old: &JobEntry,
+        table: &impl JobTable,
+        now: Timestamp,
+    ) -> Result<Claim, TableError> {
+        let (Claim::Interrupted, State::Running, Some(token)) =
+            (&claim, old.state, old.lease_token)
+        else {
+            return Ok(claim);
+        };
+        let hold = Settlement::Hold(Failure {
+            reason: reason::INTERRUPTED,
+            error: "the invocation that ran the job ended without a word".to_owned(),
+        });
+        match table.settle(old.id, token, &hold, now).await? {
+            Written::Yes => Ok(claim),
+            Written::No(_) => Ok(Claim::Unsteady),
+        }
+    }
+
+    fn condition(&self) -> PutIf {
+        let intent = self.message.job.intent().is_some();
+        PutIf::Claimable {
+            fingerprint: (!intent).then(|| self.message.fingerprint.clone()),
+            after_lease: !self.holds(),
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.message.job.interrupted() == Interrupted::Hold
+    }
+
+    fn entry(&self, now: Timestamp) -> JobEntry {
+        let message = self.message;
+        JobEntry {
+            id: message.id,
+            kind: message.job.kind().to_owned(),
+            state: State::Running,
+            principal: message.principal.clone(),
+            fingerprint: message.fingerprint.clone(),
+            created_at: message.created_at.unwrap_or(now),
+            updated_at: now,
+            expires_at: self.expires_at,
+            attempt: self.attempt,
+            last_attempt: self.last_attempt,
+            lease_token: Some(self.lease.token),
+            lease_until: Some(self.lease.until),
+            not_before: None,
+            reason: None,
+            error: None,
+            result: None,
+            result_omitted: false,
+        }
+    }
+}

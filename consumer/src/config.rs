@@ -1,0 +1,178 @@
+//! The consumer's configuration.
+
+use std::time::Duration;
+
+use shared::aws::CallLimits;
+use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
+use shared::telemetry::LogLevel;
+
+use crate::backoff::Backoff;
+
+/// Limits of one call to DynamoDB or SQS.
+///
+/// A good answer takes milliseconds. Two operations fit the time that
+/// [`crate::deadline`] keeps free at the end of an invocation.
+pub const CALL_LIMITS: CallLimits =
+    CallLimits { attempt: Duration::from_millis(700), operation: Duration::from_millis(1_800) };
+
+/// What the template tells the consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The queue that its records come from.
+    pub queue_url: QueueUrl,
+    /// Where messages go that nobody can run.
+    pub dead_letter_queue_url: QueueUrl,
+    /// The job table.
+    pub table_name: String,
+    /// How it treats its records.
+    pub settings: Settings,
+    /// How much is logged.
+    pub log_level: LogLevel,
+}
+
+/// The numbers that decide how records are treated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The queue's `maxReceiveCount`: the last receive of each copy.
+    pub max_receive_count: u32,
+    /// The function's timeout, for events whose deadline is unknown.
+    pub function_timeout: Duration,
+    /// Jobs of one batch that run at the same time.
+    pub concurrency: usize,
+    /// How long a failed record waits.
+    pub backoff: Backoff,
+    /// Larger results are not stored; far under the 400 KB that DynamoDB
+    /// takes for a whole item.
+    pub max_result_bytes: usize,
+    /// How long a job entry lives after its last claim.
+    pub entry_ttl: EntryTtl,
+}
+
+impl Config {
+    /// Reads the configuration by `lookup`.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is missing or wrong, in one line.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut env = Environment::new(lookup);
+        let queue_url = env.required("QUEUE_URL");
+        let dead_letter_queue_url = env.required("DEAD_LETTER_QUEUE_URL");
+        let table_name = env.required("TABLE_NAME");
+        let log_level = env.optional("LOG_LEVEL", LogLevel::DEFAULT);
+        let settings = read_settings(&mut env);
+        env.finish(|| {
+            Some(Self {
+                queue_url: queue_url?,
+                dead_letter_queue_url: dead_letter_queue_url?,
+                table_name: table_name?,
+                settings: settings?,
+                log_level: log_level?,
+            })
+        })
+    }
+}
+
+fn read_settings<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Option<Settings> {
+    let receives = env.required("MAX_RECEIVE_COUNT");
+    let receives = env.within("MAX_RECEIVE_COUNT", receives, &(1..=1_000));
+    let timeout = env.required("FUNCTION_TIMEOUT_SECONDS");
+    let timeout = env.within("FUNCTION_TIMEOUT_SECONDS", timeout, &(10..=900));
+    let concurrency = env.optional("CONCURRENCY", 10);
+    let concurrency = env.within("CONCURRENCY", concurrency, &(1..=1_000));
+    let result_bytes = env.optional("MAX_RESULT_BYTES", 64 * 1024);
+    let result_bytes = env.within("MAX_RESULT_BYTES", result_bytes, &(0..=256 * 1024));
+    let entry_ttl = env.optional("ENTRY_TTL_DAYS", EntryTtl::DEFAULT);
+    let backoff = read_backoff(env, receives);
+    Some(Settings {
+        max_receive_count: receives?,
+        function_timeout: Duration::from_secs(timeout?),
+        concurrency: concurrency?,
+        backoff: backoff?,
+        max_result_bytes: result_bytes?,
+        entry_ttl: entry_ttl?,
+    })
+}
+
+/// A job that waits the cap before each of its receives must not outlive the
+/// queue's retention, or SQS would delete it unseen.
+fn read_backoff<L: Fn(&str) -> Option<String>>(
+    env: &mut Environment<L>,
+    receives: Option<u32>,
+) -> Option<Backoff> {
+    let base = env.optional("BACKOFF_BASE_SECONDS", 2);
+    let base = env.within("BACKOFF_BASE_SECONDS", base, &(1..=3_600));
+    let cap = env.optional("BACKOFF_CAP_SECONDS", 900_u64);
+    let cap = env.within("BACKOFF_CAP_SECONDS", cap, &(1..=39_600));
+    let retention = env.required("QUEUE_RETENTION_SECONDS");
+    let retention = env.within("QUEUE_RETENTION_SECONDS", retention, &(60..=1_209_600_u64));
+    let (receives, base, cap, retention) = (receives?, base?, cap?, retention?);
+    if base > cap {
+        return env.problem("BACKOFF_BASE_SECONDS is larger than BACKOFF_CAP_SECONDS".to_owned());
+    }
+    if cap.saturating_mul(u64::from(receives)) >= retention {
+        return env.problem(format!(
+            "BACKOFF_CAP_SECONDS ({cap}) times MAX_RECEIVE_COUNT ({receives}) must be less than \
+             QUEUE_RETENTION_SECONDS ({retention})"
+        ));
+    }
+    Some(Backoff { base: Duration::from_secs(base), cap: Duration::from_secs(cap) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn from(changes: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let mut variables = HashMap::from([
+            ("QUEUE_URL", "https://sqs.example/1/jobs"),
+            ("DEAD_LETTER_QUEUE_URL", "https://sqs.example/1/jobs-dead"),
+            ("TABLE_NAME", "jobs"),
+            ("MAX_RECEIVE_COUNT", "5"),
+            ("FUNCTION_TIMEOUT_SECONDS", "30"),
+            ("QUEUE_RETENTION_SECONDS", "345600"),
+        ]);
+        variables.extend(changes.iter().copied());
+        Config::from_lookup(|name| variables.get(name).map(|text| (*text).to_owned()))
+    }
+
+    fn check(changes: &[(&str, &str)], problem: &str) {
+        let error = from(changes).expect_err(problem).to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let settings = from(&[]).unwrap().settings;
+        assert_eq!(settings.concurrency, 10);
+        assert_eq!(settings.backoff.cap, Duration::from_mins(15));
+        assert_eq!(settings.entry_ttl, EntryTtl::DEFAULT);
+    }
+
+    #[test]
+    fn nothing_at_all_names_every_variable() {
+        let error = Config::from_lookup(|_| None).unwrap_err().to_string();
+        for name in [
+            "QUEUE_URL",
+            "DEAD_LETTER_QUEUE_URL",
+            "TABLE_NAME",
+            "MAX_RECEIVE_COUNT",
+            "FUNCTION_TIMEOUT_SECONDS",
+            "QUEUE_RETENTION_SECONDS",
+        ] {
+            assert!(error.contains(&format!("{name} is not set")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        check(&[("QUEUE_URL", "https://sqs.example/1/jobs.fifo")], "FIFO");
+        check(&[("TABLE_NAME", " ")], "TABLE_NAME is not set");
+        check(&[("FUNCTION_TIMEOUT_SECONDS", "9")], "between 10 and 900");
+        check(&[("BACKOFF_CAP_SECONDS", "1")], "larger than BACKOFF_CAP_SECONDS");
+        check(&[("QUEUE_RETENTION_SECONDS", "4500")], "must be less than QUEUE_RETENTION_SECONDS");
+        check(&[("ENTRY_TTL_DAYS", "7")], "ENTRY_TTL_DAYS");
+    }
+}

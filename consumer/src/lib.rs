@@ -1,0 +1,102 @@
+//! Takes SQS batches, claims each job, runs it, and reports what failed.
+//!
+//! [`Consumer::handle`] splits a batch into pieces of work (`batch`). Each is
+//! claimed (`claim`), run by its handler (`jobs`) and settled (`settle`): that
+//! is an `attempt`. Its [`Outcome`] decides what SQS is told (`dispose`).
+//!
+//! | outcome | SQS | entry |
+//! |---|---|---|
+//! | completed | acknowledged | `succeeded` |
+//! | duplicate, cancelled | acknowledged | unchanged |
+//! | released | returned, visible at `not_before` | `queued` |
+//! | exhausted | returned, visible now: SQS moves it to the DLQ | `failed` |
+//! | permanent | DLQ, then acknowledged | `failed` |
+//! | interrupted | DLQ, then acknowledged | `held` |
+//! | conflict, undecodable | DLQ, then acknowledged | unchanged |
+//! | not-understood | returned, long backoff | unchanged |
+//! | not-understood at the last receive | DLQ, then acknowledged | `failed` |
+//! | in-progress | returned, visible after the lease | unchanged |
+//! | too-early | returned, visible at `not_before` | unchanged |
+//! | not-stored | returned, visible after the lease | `running` |
+//! | table-unreachable | returned, long backoff | unchanged |
+//! | lease-lost, not-started, unreadable-record | returned, backoff | unchanged |
+
+mod attempt;
+mod dispose;
+mod text;
+
+pub mod backoff;
+pub mod batch;
+pub mod claim;
+pub mod config;
+pub mod deadline;
+pub mod event;
+pub mod handler;
+pub mod jobs;
+pub mod outcome;
+pub mod queue;
+pub mod settle;
+pub mod tasks;
+
+use std::sync::Arc;
+
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::value::RawValue;
+use shared::telemetry::causes;
+use shared::{Clock, Ids, JobTable, Random, Timestamp};
+
+use crate::batch::BatchError;
+use crate::config::Settings;
+pub use crate::deadline::Deadline;
+pub use crate::outcome::Outcome;
+use crate::queue::RetryQueue;
+
+/// Everything that a batch is handled with.
+#[derive(Debug)]
+pub struct Consumer<T, Q> {
+    /// Where jobs are claimed and settled.
+    pub table: T,
+    /// Where records are given back to.
+    pub queue: Q,
+    /// The numbers that decide how records are treated.
+    pub settings: Settings,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Makes lease tokens.
+    pub ids: Ids,
+    /// Spreads out retries.
+    pub random: Random,
+}
+
+/// The exit code of a process that ends itself because work was still alive.
+const STILL_ALIVE_EXIT_CODE: i32 = 75;
+
+/// Takes batches from Lambda, one after the other, until the process ends.
+///
+/// # Errors
+///
+/// The Lambda Runtime API cannot be reached.
+pub async fn run<T, Q>(consumer: Consumer<T, Q>) -> Result<(), Error>
+where
+    T: JobTable + 'static,
+    Q: RetryQueue + 'static,
+{
+    let consumer = Arc::new(consumer);
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
+        let consumer = Arc::clone(&consumer);
+        async move {
+            let named = Timestamp::from_millis(event.context.deadline);
+            let timeout = consumer.settings.function_timeout;
+            let deadline = Deadline::new(&consumer.clock, named, timeout);
+            consumer.handle(&event.payload, &deadline).await.map_err(|error| {
+                let error_text = causes(&error);
+                tracing::error!(error = error_text, "batch failed; all of its records come back");
+                if error == BatchError::StillAlive {
+                    std::process::exit(STILL_ALIVE_EXIT_CODE);
+                }
+                error_text
+            })
+        }
+    }))
+    .await
+}

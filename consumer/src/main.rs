@@ -1,0 +1,43 @@
+//! The consumer's process: reads the configuration, builds the clients once,
+//! and takes batches.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use consumer::Consumer;
+use consumer::config::{CALL_LIMITS, Config};
+use consumer::queue::SqsRetryQueue;
+use shared::table::DynamoJobTable;
+use shared::telemetry::{self, LogLevel};
+use shared::{Clock, Ids, Random, aws};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match start().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            telemetry::init(LogLevel::DEFAULT);
+            tracing::error!(error = format!("{error:#}"), "the consumer cannot run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn start() -> anyhow::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    let config = Config::from_lookup(|name| std::env::var(name).ok())?;
+    telemetry::init(config.log_level);
+    let sdk_config = aws::loader(CALL_LIMITS).load().await;
+    let queue = SqsRetryQueue::new(&sdk_config, config.queue_url, config.dead_letter_queue_url);
+    consumer::run(Consumer {
+        table: DynamoJobTable::new(&sdk_config, config.table_name),
+        queue,
+        settings: config.settings,
+        clock: Clock::system(),
+        ids: Ids::random(),
+        random: Random::system(),
+    })
+    .await
+    .map_err(|error| anyhow!(error))
+    .context("the Lambda runtime stopped")
+}

@@ -1,0 +1,97 @@
+//! Work that handlers start beside themselves, and that must not outlive them.
+//!
+//! Between two invocations Lambda freezes the process. What is still alive
+//! then goes on at some later invocation, when its job's lease is over and
+//! somebody else may run it. So the consumer must know of all such work: the
+//! crate's `clippy.toml` bans other ways to spawn.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, sleep};
+
+/// Between two looks at whether the last work has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The tasks and threads of one invocation's handlers.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks {
+    alive: Arc<AtomicUsize>,
+}
+
+/// The tasks of one handler; they are aborted when it ends or is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct OwnTasks {
+    all: Tasks,
+    handles: Mutex<Vec<AbortHandle>>,
+}
+
+/// Counts as alive until it is dropped.
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Tasks {
+    /// The tasks of a handler.
+    pub(crate) fn of_handler(&self) -> OwnTasks {
+        OwnTasks { all: self.clone(), handles: Mutex::default() }
+    }
+
+    /// Waits until nothing is alive; whether that was so by `give_up_at`.
+    pub(crate) async fn have_ended(&self, give_up_at: Instant) -> bool {
+        while self.alive.load(Ordering::Acquire) > 0 {
+            if Instant::now() >= give_up_at {
+                return false;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        true
+    }
+
+    fn begin(&self) -> Alive {
+        self.alive.fetch_add(1, Ordering::AcqRel);
+        Alive(Arc::clone(&self.alive))
+    }
+}
+
+impl OwnTasks {
+    #[expect(clippy::disallowed_methods, reason = "this is how handlers spawn")]
+    pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        let alive = self.all.begin();
+        let handle = tokio::spawn(async move {
+            let _alive = alive;
+            future.await
+        });
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.push(handle.abort_handle());
+        handle
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is how handlers block")]
+    pub(crate) fn spawn_blocking<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let alive = self.all.begin();
+        tokio::task::spawn_blocking(move || {
+            let _alive = alive;
+            work()
+        })
+    }
+}
+
+impl Drop for OwnTasks {
+    fn drop(&mut self) {
+        let handles = self.handles.get_mut().unwrap_or_else(PoisonError::into_inner);
+        handles.iter().for_each(AbortHandle::abort);
+    }
+}

@@ -1,0 +1,359 @@
+//! A consumer with a table and queues in memory, whose calls can be made to
+//! fail, and whose time is tokio's paused clock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use consumer::backoff::Backoff;
+use consumer::batch::BatchError;
+use consumer::config::Settings;
+use consumer::jobs::probe::{Runs, runs};
+use consumer::queue::{DeadLetter, RetryQueue};
+use consumer::{Consumer, Deadline};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use shared::aws::CallError;
+use shared::config::EntryTtl;
+use shared::table::{InMemoryJobTable, PutIf, Settlement, TableError, Written};
+use shared::{
+    Clock, Fingerprint, Ids, JobEntry, JobId, JobTable, Principal, Random, State, Timestamp,
+};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// The moment at which each test begins.
+pub(crate) const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// The function's timeout.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Rig {
+    pub(crate) consumer: Consumer<FaultyTable, RecordingQueue>,
+}
+
+impl Rig {
+    /// Jitter is switched off: every backoff is its whole bound.
+    pub(crate) fn new() -> Self {
+        let started = Instant::now();
+        let settings = Settings {
+            max_receive_count: 5,
+            function_timeout: TIMEOUT,
+            concurrency: 10,
+            backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_mins(15) },
+            max_result_bytes: 64 * 1024,
+            entry_ttl: EntryTtl::DEFAULT,
+        };
+        let consumer = Consumer {
+            table: FaultyTable::default(),
+            queue: RecordingQueue::default(),
+            settings,
+            clock: Clock::new(move || START + started.elapsed()),
+            ids: Ids::random(),
+            random: Random::new(|| 1.0),
+        };
+        Self { consumer }
+    }
+
+    /// A consumer that runs its records one after the other, in their order.
+    pub(crate) fn in_order() -> Self {
+        let mut rig = Self::new();
+        rig.consumer.settings.concurrency = 1;
+        rig
+    }
+
+    /// One invocation; the message ids that it reports.
+    pub(crate) async fn deliver(&self, records: &[Value]) -> Result<Vec<String>, BatchError> {
+        let answer = self.answer(&json!({ "Records": records }).to_string()).await?;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let failures = answer["batchItemFailures"].as_array().unwrap();
+        Ok(failures
+            .iter()
+            .map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned())
+            .collect())
+    }
+
+    /// One invocation; the bytes that it answers.
+    pub(crate) async fn answer(&self, event: &str) -> Result<String, BatchError> {
+        let event = RawValue::from_string(event.to_owned()).unwrap();
+        let deadline = Deadline::new(&self.consumer.clock, self.now() + TIMEOUT, TIMEOUT);
+        let answer = self.consumer.handle(&event, &deadline).await?;
+        Ok(serde_json::to_string(&answer).unwrap())
+    }
+
+    /// One invocation that has `time`; the message ids that it reports.
+    pub(crate) async fn deliver_within(&self, time: Duration, records: &[Value]) -> Vec<String> {
+        let event = json!({ "Records": records }).to_string();
+        let event = RawValue::from_string(event).unwrap();
+        let deadline = Deadline::new(&self.consumer.clock, self.now() + time, time);
+        let answer = self.consumer.handle(&event, &deadline).await.unwrap();
+        answer.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.consumer.clock.now()
+    }
+
+    pub(crate) fn entry(&self, job: &Job) -> Option<JobEntry> {
+        self.consumer.table.entries.entry(job.id)
+    }
+
+    pub(crate) fn state(&self, job: &Job) -> Option<State> {
+        self.entry(job).map(|entry| entry.state)
+    }
+
+    pub(crate) fn set(&self, entry: JobEntry) {
+        self.consumer.table.entries.insert(entry);
+    }
+
+    /// Makes the next calls to the table go wrong.
+    pub(crate) fn faults(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.consumer.table.faults.lock().unwrap().extend(faults);
+    }
+
+    pub(crate) fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
+        self.consumer.queue.letters.lock().unwrap()
+    }
+
+    /// After how many seconds the records were last asked to be seen again.
+    pub(crate) fn visible_in(&self) -> Vec<(String, u64)> {
+        std::mem::take(&mut *self.consumer.queue.visible_in.lock().unwrap())
+    }
+}
+
+/// A job, and the message that carries it.
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) body: String,
+    fingerprint: Fingerprint,
+}
+
+impl Job {
+    /// A probe whose attempts do these steps.
+    pub(crate) fn probe(steps: &Value) -> Self {
+        Self::with_payload("probe", &json!({ "attempts": steps }))
+    }
+
+    /// A probe that is held when it is interrupted.
+    pub(crate) fn held(steps: &Value) -> Self {
+        Self::with_payload("probe", &json!({ "attempts": steps, "hold": true }))
+    }
+
+    /// A probe with an intent.
+    pub(crate) fn intended(steps: &Value) -> Self {
+        Self::with_payload("probe", &json!({ "attempts": steps, "intent": "once" }))
+    }
+
+    pub(crate) fn with_payload(kind: &str, payload: &Value) -> Self {
+        Self::new(JobId::new(Uuid::new_v4()), kind, payload)
+    }
+
+    pub(crate) fn new(id: JobId, kind: &str, payload: &Value) -> Self {
+        let text = RawValue::from_string(payload.to_string()).unwrap();
+        let fingerprint = Fingerprint::of(kind, &text).unwrap();
+        let body = json!({
+            "v": 1, "id": id, "kind": kind, "payload": payload, "principal": "anonymous",
+            "fingerprint": fingerprint, "created_at": START,
+        });
+        Self { id, body: body.to_string(), fingerprint }
+    }
+
+    /// Other work under the same id.
+    pub(crate) fn other_payload(&self, steps: &Value) -> Self {
+        Self::new(self.id, "probe", &json!({ "attempts": steps }))
+    }
+
+    pub(crate) fn record(&self, message_id: &str) -> Value {
+        self.record_at(message_id, 1)
+    }
+
+    /// The record of receive number `receive`.
+    pub(crate) fn record_at(&self, message_id: &str, receive: u32) -> Value {
+        record(message_id, &self.body, receive)
+    }
+
+    /// The job's entry, as the producer writes it.
+    pub(crate) fn entry(&self, state: State) -> JobEntry {
+        let (principal, fingerprint) = (Principal::anonymous(), self.fingerprint.clone());
+        let ttl = EntryTtl::DEFAULT.as_duration();
+        let queued = JobEntry::queued(self.id, "probe", principal, fingerprint, START, ttl);
+        JobEntry { state, ..queued }
+    }
+
+    /// The job's entry while another invocation runs it.
+    pub(crate) fn running(&self, until: Timestamp) -> JobEntry {
+        JobEntry {
+            attempt: 1,
+            lease_token: Some(Uuid::from_u128(1)),
+            lease_until: Some(until),
+            ..self.entry(State::Running)
+        }
+    }
+
+    pub(crate) fn runs(&self) -> Runs {
+        runs(self.id)
+    }
+}
+
+pub(crate) fn record(message_id: &str, body: &str, receive: u32) -> Value {
+    json!({
+        "messageId": message_id,
+        "receiptHandle": format!("receipt-{message_id}"),
+        "body": body,
+        "attributes": {
+            "ApproximateReceiveCount": receive.to_string(),
+            "MessageGroupId": "group",
+            "AWSTraceHeader": "Root=1-67a1b2c3-0123456789abcdef01234567",
+        },
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:jobs",
+        "awsRegion": "eu-west-1",
+    })
+}
+
+/// What goes wrong with a call to the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing.
+    None,
+    /// It fails, and has no effect.
+    Fails,
+    /// It takes effect, but the caller gets an error.
+    AnswerLost,
+    /// It takes effect, its answer is lost on the way, and it is sent again.
+    SentTwice,
+    /// A refusal does not tell the old item.
+    NoOldItem,
+    /// The entry is deleted after it was refused, and the refusal does not
+    /// tell it.
+    Vanishes,
+}
+
+/// A table in memory that answers as told.
+#[derive(Default)]
+pub(crate) struct FaultyTable {
+    pub(crate) entries: InMemoryJobTable,
+    faults: Mutex<VecDeque<Fault>>,
+    pub(crate) is_down: AtomicBool,
+}
+
+impl FaultyTable {
+    fn next_fault(&self) -> Fault {
+        if self.is_down.load(Ordering::Relaxed) {
+            return Fault::Fails;
+        }
+        self.faults.lock().unwrap().pop_front().unwrap_or(Fault::None)
+    }
+
+    async fn with_fault<F>(&self, id: JobId, call: impl Fn() -> F) -> Result<Written, TableError>
+    where
+        F: Future<Output = Result<Written, TableError>>,
+    {
+        // A call is a point at which others can go on.
+        tokio::task::yield_now().await;
+        let fault = self.next_fault();
+        if fault == Fault::Fails {
+            return Err(unavailable());
+        }
+        let answer = call().await?;
+        match (fault, answer) {
+            (Fault::AnswerLost, _) => Err(unavailable()),
+            (Fault::SentTwice, _) => call().await,
+            (Fault::NoOldItem, Written::No(_)) => Ok(Written::No(None)),
+            (Fault::Vanishes, Written::No(_)) => {
+                self.entries.remove(id);
+                Ok(Written::No(None))
+            }
+            (_, answer) => Ok(answer),
+        }
+    }
+}
+
+fn unavailable() -> TableError {
+    CallError::for_tests("PutItem", Some("ThrottlingException")).into()
+}
+
+impl JobTable for FaultyTable {
+    async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
+        match self.next_fault() {
+            Fault::Fails => Err(unavailable()),
+            _ => self.entries.get(id).await,
+        }
+    }
+
+    async fn put(
+        &self,
+        entry: &JobEntry,
+        condition: &PutIf,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        self.with_fault(entry.id, || self.entries.put(entry, condition, now)).await
+    }
+
+    async fn settle(
+        &self,
+        id: JobId,
+        token: Uuid,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        self.with_fault(id, || self.entries.settle(id, token, settlement, now)).await
+    }
+}
+
+/// A message in the dead-letter queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) body: String,
+    pub(crate) attributes: Vec<(&'static str, String)>,
+    pub(crate) group_id: Option<String>,
+}
+
+impl Letter {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(there, _)| *there == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Queues that remember what they were asked.
+#[derive(Default)]
+pub(crate) struct RecordingQueue {
+    letters: Mutex<Vec<Letter>>,
+    visible_in: Mutex<Vec<(String, u64)>>,
+    pub(crate) is_down: AtomicBool,
+}
+
+impl RecordingQueue {
+    fn check(&self, operation: &'static str) -> Result<(), CallError> {
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(CallError::for_tests(operation, None));
+        }
+        Ok(())
+    }
+}
+
+impl RetryQueue for RecordingQueue {
+    async fn change_visibility(
+        &self,
+        receipt_handle: &str,
+        visible_in: Duration,
+    ) -> Result<(), CallError> {
+        self.check("ChangeMessageVisibility")?;
+        let message_id = receipt_handle.trim_start_matches("receipt-").to_owned();
+        self.visible_in.lock().unwrap().push((message_id, visible_in.as_secs()));
+        Ok(())
+    }
+
+    async fn dead_letter(&self, letter: &DeadLetter<'_>) -> Result<(), CallError> {
+        self.check("SendMessage")?;
+        self.letters.lock().unwrap().push(Letter {
+            body: letter.body.to_owned(),
+            attributes: letter.attributes.clone(),
+            group_id: letter.group_id.map(str::to_owned),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! The sample events of the repository do what their names say.
+
+use serde_json::Value;
+use shared::State;
+
+use crate::rig::Rig;
+
+fn sample(name: &str) -> String {
+    let path = format!("{}/../events/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn job_ids(event: &str) -> Vec<shared::JobId> {
+    let event: Value = serde_json::from_str(event).unwrap();
+    let records = event["Records"].as_array().unwrap();
+    records
+        .iter()
+        .filter_map(|record| serde_json::from_str::<Value>(record["body"].as_str()?).ok())
+        .map(|body| body["id"].as_str().unwrap().parse().unwrap())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_record_is_one_report() {
+    let (rig, event) = (Rig::new(), sample("sqs-report.json"));
+    assert_eq!(rig.answer(&event).await.unwrap(), r#"{"batchItemFailures":[]}"#);
+    let entry = rig.consumer.table.entries.entry(job_ids(&event)[0]).unwrap();
+    assert_eq!(entry.state, State::Succeeded);
+    assert!(entry.result.unwrap().contains(r#""group":"north","count":2,"sum":"20.00""#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_poison_record_of_a_batch_is_a_dead_letter() {
+    let (rig, event) = (Rig::new(), sample("sqs-batch-with-poison.json"));
+    assert_eq!(rig.answer(&event).await.unwrap(), r#"{"batchItemFailures":[]}"#);
+    assert_eq!(job_ids(&event).len(), 2);
+    for id in job_ids(&event) {
+        assert_eq!(rig.consumer.table.entries.entry(id).unwrap().state, State::Succeeded);
+    }
+    assert_eq!(rig.letters().len(), 1);
+}
