@@ -1,0 +1,150 @@
+//! Answers the HTTP API: validates a job, puts it on the queue, says 202.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /jobs` `{kind, payload, delay_seconds?, group?}`, header `Idempotency-Key` optional | 202 `{id, kind, state, links.self}`, `Location`, `Retry-After` |
+//! | `GET /jobs/{id}` | 200 the job as its client may see it; `Retry-After` while it is unfinished |
+//! | `GET /health` | 200 |
+//!
+//! Other paths are 404, other methods 405. A slash at the end of a path is
+//! ignored. HEAD is answered like GET, without a body. CORS is the gateway's.
+//!
+//! # Problems
+//!
+//! Every other answer is `application/problem+json` (RFC 9457). Its `type` is
+//! `urn:problem-type:relevo:` and one of these names, which never change:
+//!
+//! | name | status | meaning |
+//! |---|---|---|
+//! | `malformed` | 400 | not UTF-8, not JSON, no object, or a key twice in one object |
+//! | `body-missing` | 400 | an empty or blank body |
+//! | `invalid-idempotency-key` | 400 | the header is there, but is not one sound key |
+//! | `caller-unknown` | 403 | the authorizer let somebody in without naming them |
+//! | `not-found` | 404 | no such path |
+//! | `job-not-found` | 404 | no such job, an expired one, or another caller's |
+//! | `method-not-allowed` | 405 | `Allow` has the methods |
+//! | `too-large` | 413 | the job does not fit a message |
+//! | `unsupported-media-type` | 415 | the body is said to be something else than JSON |
+//! | `invalid-job` | 422 | `errors` has `{pointer, detail}` of the first 100 fields, `error_count` counts all |
+//! | `idempotency-key-reused` | 422 | the key already names a job of another kind or payload |
+//! | `internal` | 500 | only the operators can mend it |
+//! | `unavailable` | 503 | SQS or DynamoDB cannot be reached; `Retry-After` |
+//!
+//! # Idempotency
+//!
+//! A request with an `Idempotency-Key` can be repeated until it is answered:
+//! all answers name one job, which is done once. The key is the caller's own;
+//! it names the job as long as the job's entry lives (`ENTRY_TTL_DAYS`). For
+//! kinds that declare an intent, the intent is the name, and a key adds
+//! nothing. Without either, each request is another job.
+
+mod accept;
+mod answer;
+mod caller;
+mod config;
+mod create_job;
+mod event;
+mod get_job;
+mod health;
+mod idempotency_key;
+mod json;
+mod new_job;
+mod problem;
+mod queue;
+mod refusal;
+mod request;
+mod route;
+mod stage;
+mod submission;
+mod trace;
+mod view;
+
+use std::time::Duration;
+
+use lambda_http::http::Method;
+use lambda_http::{LambdaEvent, lambda_runtime, service_fn};
+use serde_json::value::RawValue;
+use shared::{Clock, Ids, JobTable};
+
+use crate::answer::Answer;
+pub use crate::config::{CALL_LIMITS, Config, DEAD_LETTER_RESERVE};
+pub use crate::event::{EventAnswer, Gateway, NotHttp};
+pub use crate::queue::{JobQueue, Outgoing, SendError, SqsJobQueue, group_id};
+use crate::refusal::{Cause, Refusal};
+use crate::request::Request;
+pub use crate::trace::TraceHeader;
+
+/// The time in which a request is answered, whatever happens: one second less
+/// than the function's timeout in `infra/template.yaml`, so that the answer is
+/// ours and not the gateway's.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(9);
+
+/// Everything that the routes use.
+#[derive(Debug)]
+pub struct Producer<T, Q> {
+    /// Where job entries are.
+    pub table: T,
+    /// Where messages go.
+    pub queue: Q,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Names jobs that nothing else names.
+    pub ids: Ids,
+    /// Bytes that a message may have, attributes included.
+    pub message_limit: usize,
+    /// How long an entry lives.
+    pub entry_ttl: Duration,
+}
+
+impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
+    /// Answers one event.
+    ///
+    /// `trace` is the invocation's own trace header.
+    ///
+    /// # Errors
+    ///
+    /// [`NotHttp`] if there is no HTTP request to answer; the next event is
+    /// not affected.
+    pub async fn handle(
+        &self,
+        event: &RawValue,
+        trace: Option<&str>,
+    ) -> Result<EventAnswer, NotHttp> {
+        let (gateway, request) = event::read(event, trace)?;
+        let is_head = request.as_ref().is_ok_and(|request| request.method == Method::HEAD);
+        let answer = match request {
+            Ok(request) => self.answer(&request).await,
+            Err(refusal) => Err(refusal),
+        };
+        let answer = answer.unwrap_or_else(|refusal| {
+            refusal.log();
+            refusal.problem.to_answer()
+        });
+        let answer = if is_head { answer.without_body() } else { answer };
+        Ok(EventAnswer::new(gateway, answer))
+    }
+
+    async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
+        // Boxed: the compiler gives up on futures as deep as the SDK's.
+        let answer = Box::pin(route::answer(self, request));
+        tokio::time::timeout(ANSWER_WITHIN, answer).await.unwrap_or_else(|_| {
+            let cause = format!("no answer within {ANSWER_WITHIN:?}");
+            Err(Refusal::unavailable(Cause::Other(cause)))
+        })
+    }
+}
+
+/// Answers events for as long as Lambda sends any.
+///
+/// # Errors
+///
+/// The connection to Lambda is lost; the process has to end.
+pub async fn run<T: JobTable, Q: JobQueue>(
+    producer: Producer<T, Q>,
+) -> Result<(), lambda_runtime::Error> {
+    let producer = &producer;
+    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
+        producer.handle(&event.payload, event.context.xray_trace_id.as_deref()).await
+    }))
+    .await
+}

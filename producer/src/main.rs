@@ -1,0 +1,39 @@
+//! The producer as a Lambda function.
+
+use std::process::ExitCode;
+
+use producer::{CALL_LIMITS, Config, Producer, SqsJobQueue};
+use shared::table::DynamoJobTable;
+use shared::{Clock, Ids, aws, telemetry};
+
+// One invocation at a time is all that Lambda sends, and a start is faster
+// without worker threads.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    #[expect(clippy::disallowed_methods, reason = "this is where the configuration is read")]
+    let config = match Config::from_lookup(|name| std::env::var(name).ok()) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("producer: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    telemetry::init(config.log_level);
+    let aws = aws::loader(CALL_LIMITS).load().await;
+    let ended = producer::run(Producer {
+        table: DynamoJobTable::new(&aws, config.table_name),
+        queue: SqsJobQueue::new(&aws, &config.queue_url),
+        clock: Clock::system(),
+        ids: Ids::random(),
+        message_limit: config.message_limit,
+        entry_ttl: config.entry_ttl.as_duration(),
+    })
+    .await;
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "connection to Lambda is lost");
+            ExitCode::FAILURE
+        }
+    }
+}

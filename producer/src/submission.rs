@@ -1,0 +1,209 @@
+//! What a client sends to have a job done, read and checked once.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shared::fingerprint::NotCanonical;
+use shared::job::InvalidJob;
+use shared::validation::{Invalid, read};
+use shared::{Fingerprint, Job};
+
+use crate::json::{self, Flaw};
+use crate::problem::ProblemType;
+use crate::refusal::Refusal;
+
+/// Seconds by which SQS can delay a message.
+const MAX_DELAY_SECONDS: u16 = 900;
+
+/// Characters of a group's name.
+const MAX_GROUP_CHARS: usize = 128;
+
+/// A job that a client asks for, valid in all its parts.
+#[derive(Debug)]
+pub(crate) struct Submission<'a> {
+    /// The job that the payload is.
+    pub job: Job,
+    /// The payload as the client sent it.
+    pub payload: &'a RawValue,
+    /// Tells the job from others under the same key.
+    pub fingerprint: Fingerprint,
+    /// Seconds until the job may start, at most 900.
+    pub delay_seconds: u16,
+    /// A name within the caller's jobs, which share the queue fairly with
+    /// those of other names.
+    pub group: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UncheckedSubmission<'a> {
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delay_seconds: Option<&'a RawValue>,
+    #[serde(borrow)]
+    group: Option<&'a RawValue>,
+}
+
+impl<'a> Submission<'a> {
+    /// Reads a submission from a body's text.
+    ///
+    /// `limit` is that of a message in bytes: a payload beyond it is refused
+    /// before time is spent on its fields.
+    ///
+    /// # Errors
+    ///
+    /// 400 where the text is no JSON object, 413 and 422 where it is no job
+    /// that can be done.
+    pub(crate) fn read(text: &'a str, limit: usize) -> Result<Self, Refusal> {
+        json::check(text).map_err(|flaw| {
+            let kind = match flaw {
+                Flaw::TooDeep => ProblemType::InvalidJob,
+                Flaw::Syntax(_) | Flaw::DuplicateKey(_) => ProblemType::Malformed,
+            };
+            Refusal::new(kind, flaw.to_string())
+        })?;
+        if !text.trim_start().starts_with('{') {
+            let detail = "The body must be a JSON object with \"kind\" and \"payload\".";
+            return Err(Refusal::new(ProblemType::Malformed, detail));
+        }
+        let object: &RawValue = serde_json::from_str(text)
+            .map_err(|error| Refusal::new(ProblemType::Malformed, error.to_string()))?;
+        let unchecked: UncheckedSubmission<'a> = read(object)?;
+        if unchecked.payload.is_some_and(|payload| payload.get().len() > limit) {
+            return Err(too_large(limit));
+        }
+        Ok(unchecked.check()?)
+    }
+}
+
+impl<'a> UncheckedSubmission<'a> {
+    fn check(self) -> Result<Submission<'a>, Invalid> {
+        let mut invalid = Invalid::default();
+        let delay_seconds = self.delay_seconds.map_or(Some(0), |delay| {
+            let delay = delay.get().parse().ok().filter(|delay| *delay <= MAX_DELAY_SECONDS);
+            if delay.is_none() {
+                invalid.push("/delay_seconds", "must be a whole number from 0 to 900");
+            }
+            delay
+        });
+        let group = self.group.map_or(Some(None), |group| {
+            let fits = |group: &String| (1..=MAX_GROUP_CHARS).contains(&group.chars().count());
+            let group = text(group).filter(fits);
+            if group.is_none() {
+                invalid.push("/group", "must be a string of 1 to 128 characters");
+            }
+            group.map(Some)
+        });
+        let work =
+            check_work(self.kind, self.payload).map_err(|errors| invalid.extend("", errors)).ok();
+        match (delay_seconds, group, work, self.payload) {
+            (Some(delay_seconds), Some(group), Some((job, fingerprint)), Some(payload)) => {
+                Ok(Submission { job, payload, fingerprint, delay_seconds, group })
+            }
+            _ => Err(invalid),
+        }
+    }
+}
+
+fn check_work(
+    kind: Option<&RawValue>,
+    payload: Option<&RawValue>,
+) -> Result<(Job, Fingerprint), Invalid> {
+    let mut invalid = Invalid::default();
+    if kind.is_none() {
+        invalid.push("/kind", "is missing");
+    }
+    if payload.is_none() {
+        invalid.push("/payload", "is missing");
+    }
+    let (Some(kind), Some(payload)) = (kind, payload) else {
+        return Err(invalid);
+    };
+    let Some(kind) = text(kind) else {
+        return Err(Invalid::one("/kind", format!("must be one of {}", Job::KINDS.join(", "))));
+    };
+    let job = Job::parse(&kind, payload).map_err(|error| match error {
+        InvalidJob::UnknownKind(_) => {
+            Invalid::one("/kind", format!("must be one of {}", Job::KINDS.join(", ")))
+        }
+        InvalidJob::Payload(errors) => {
+            let mut invalid = Invalid::default();
+            invalid.extend("/payload", errors);
+            invalid
+        }
+    })?;
+    let fingerprint = Fingerprint::of(&kind, payload)
+        .map_err(|error: NotCanonical| Invalid::one("/payload", error.to_string()))?;
+    Ok((job, fingerprint))
+}
+
+/// The string that `value` is, if it is one.
+fn text(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// 413: the job makes a message of more than `limit` bytes.
+pub(crate) fn too_large(limit: usize) -> Refusal {
+    let detail = format!(
+        "The job makes a message of more than {limit} bytes, which is the limit. Make the \
+         payload smaller or split it into several jobs."
+    );
+    Refusal::new(ProblemType::TooLarge, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAYLOAD: &str = r#"{"title":"t","rows":[{"group":"a","amount":"1"}]}"#;
+
+    fn pointers(text: &str) -> Vec<String> {
+        let answer = Submission::read(text, 1 << 20).expect_err(text).problem.to_answer();
+        assert_eq!(answer.status.as_u16(), 422, "{answer:?}");
+        let body: serde_json::Value = serde_json::from_str(&answer.body.unwrap()).unwrap();
+        let errors = body["errors"].as_array().unwrap();
+        errors.iter().map(|error| error["pointer"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_pointed_at() {
+        assert_eq!(pointers("{}"), ["/kind", "/payload"]);
+        assert_eq!(pointers(r#"{"kind":null,"payload":{}}"#), ["/kind"]);
+        assert_eq!(pointers(r#"{"kind":7,"payload":{}}"#), ["/kind"]);
+        assert_eq!(pointers(r#"{"kind":"unheard-of","payload":{}}"#), ["/kind"]);
+        assert_eq!(pointers(r#"{"kind":"report","payload":{},"extra":1}"#), ["/extra"]);
+        assert_eq!(
+            pointers(
+                r#"{"kind":"report","payload":{"title":"t","rows":[{"group":"a","amount":1}]},
+                    "delay_seconds":901,"group":""}"#
+            ),
+            ["/delay_seconds", "/group", "/payload/rows/0/amount"]
+        );
+    }
+
+    #[test]
+    fn a_delay_is_a_whole_number_that_sqs_takes() {
+        let read = |delay: &str| {
+            let text =
+                format!(r#"{{"kind":"report","payload":{PAYLOAD},"delay_seconds":{delay}}}"#);
+            Submission::read(&text, 1 << 20).map(|submission| submission.delay_seconds).ok()
+        };
+        for (delay, expected) in [("0", 0), ("900", 900), ("null", 0), (" 7 ", 7)] {
+            assert_eq!(read(delay), Some(expected), "{delay}");
+        }
+        for delay in ["-1", "901", "1.5", "1e2", "\"5\"", "true", "65536000000000000000000"] {
+            assert_eq!(read(delay), None, "{delay}");
+        }
+    }
+
+    #[test]
+    fn the_payload_stays_as_it_was_sent() {
+        let payload = r#"{ "rows": [ {"amount":"1.50", "group":"\u0061"} ] , "title":"t" }"#;
+        let text = format!(r#" {{"payload": {payload} ,"kind":"report","group":"g"}} "#);
+        let submission = Submission::read(&text, 1 << 20).unwrap();
+        assert_eq!(submission.payload.get(), payload);
+        assert_eq!(submission.group.as_deref(), Some("g"));
+    }
+}

@@ -1,0 +1,279 @@
+//! What SQS and DynamoDB may answer, through the real SDK.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use aws_config::{Region, SdkConfig};
+use aws_sdk_sqs::config::Credentials;
+use producer::{CALL_LIMITS, DEAD_LETTER_RESERVE, Producer, SqsJobQueue};
+use serde_json::{Value, json};
+use shared::table::DynamoJobTable;
+use shared::{Clock, Ids};
+
+use crate::events::{BODY, Event, sample};
+use crate::fakes::Answer;
+use crate::server::{Received, Reply, Server};
+
+const SENT: &str = r#"{"MessageId":"3f0c8d0e-3a6b-4c55-9a2f-7d3c5d8f1e20","MD5OfMessageBody":"x"}"#;
+
+async fn config(endpoint: &str) -> SdkConfig {
+    shared::aws::loader(CALL_LIMITS)
+        .endpoint_url(format!("http://{endpoint}"))
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(Credentials::for_tests())
+        .load()
+        .await
+}
+
+fn producer(config: &SdkConfig) -> Producer<DynamoJobTable, SqsJobQueue> {
+    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs".parse().unwrap();
+    Producer {
+        table: DynamoJobTable::new(config, "jobs"),
+        queue: SqsJobQueue::new(config, &url),
+        clock: Clock::system(),
+        ids: Ids::random(),
+        message_limit: 1024 * 1024 - DEAD_LETTER_RESERVE,
+        entry_ttl: Duration::from_hours(30 * 24),
+    }
+}
+
+thread_local! {
+    /// What is logged on this thread, which is that of one test.
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes to [`LOG`].
+struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn capture_log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing_subscriber::fmt().json().with_writer(|| Log).init());
+    LOG.take();
+}
+
+/// Sends one event and gives back its answer, the log, and the time it took.
+async fn send(config: &SdkConfig, event: &Event) -> (Answer, String, Duration) {
+    capture_log();
+    let started = Instant::now();
+    let answer = producer(config).handle(&event.raw(), None).await.unwrap();
+    let answer = Answer::read(serde_json::to_value(answer).unwrap());
+    (answer, String::from_utf8(LOG.take()).unwrap(), started.elapsed())
+}
+
+fn is_send(request: &Received) -> bool {
+    request.operation == "AmazonSQS.SendMessage"
+}
+
+/// A DynamoDB that says yes, and an SQS that answers `reply`.
+async fn aws_with_sqs(reply: Reply) -> Server {
+    Server::start(
+        move |request| {
+            if is_send(request) { reply.clone() } else { Reply::new(200, "{}") }
+        },
+    )
+    .await
+}
+
+fn assert_shows_no_plumbing(answer: &Answer) {
+    let text = answer.event.to_string();
+    for plumbing in
+        ["arn:", "123456789012", "http:", "amazonaws", "sqs", "SQS", "DynamoDB", "service error"]
+    {
+        assert!(!text.contains(plumbing), "{plumbing} in {text}");
+    }
+    assert!(answer.body.get("id").is_none(), "{text}");
+}
+
+#[tokio::test]
+async fn a_message_reaches_sqs_with_its_attributes() {
+    let server = aws_with_sqs(Reply::new(200, SENT)).await;
+    let body = BODY.replacen('{', r#"{"delay_seconds":7,"#, 1);
+    let (answer, log, _) = send(&config(&server.address).await, &Event::post(&body)).await;
+    assert_eq!(answer.status, 202, "{log}");
+    let sent: Vec<Received> = server.received().into_iter().filter(is_send).collect();
+    let sent: Value = serde_json::from_str(&sent[0].body).unwrap();
+    assert_eq!(sent["QueueUrl"], "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs");
+    assert_eq!(
+        sent["MessageAttributes"],
+        json!({"kind": {"DataType": "String", "StringValue": "report"}})
+    );
+    assert_eq!(
+        sent["MessageSystemAttributes"],
+        json!({"AWSTraceHeader": {
+            "DataType": "String",
+            "StringValue": "Root=1-65537c80-0a1b2c3d4e5f60718293a4b5"
+        }})
+    );
+    assert_eq!(sent["DelaySeconds"], 7);
+    assert_eq!(sent["MessageGroupId"].as_str().unwrap().len(), 64);
+    let message = shared::message::Message::decode(sent["MessageBody"].as_str().unwrap()).unwrap();
+    assert_eq!(message.id.to_string(), answer.id());
+    assert!(log.contains("job accepted") && log.contains(answer.id()), "{log}");
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_that_of_sqs() {
+    let reply = Reply::new(200, SENT).delayed(Duration::from_millis(500));
+    let server = aws_with_sqs(reply).await;
+    let config = config(&server.address).await;
+    for event in [Event::post(BODY), Event::post(BODY).key("k")] {
+        let (answer, _, elapsed) = send(&config, &event).await;
+        assert_eq!(answer.status, 202);
+        assert!(elapsed >= Duration::from_millis(500), "{elapsed:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_time_may_mend_is_503() {
+    for (status, code) in [
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+        (400, "ThrottlingException"),
+        (403, "RequestThrottled"),
+        (400, "KmsThrottled"),
+    ] {
+        let server = aws_with_sqs(Reply::error(status, code)).await;
+        let (answer, log, elapsed) = send(&config(&server.address).await, &Event::post(BODY)).await;
+        assert_eq!((answer.status, answer.problem()), (503, "unavailable"), "{code}");
+        assert_eq!(answer.header("retry-after"), Some("5"));
+        assert_shows_no_plumbing(&answer);
+        assert!(log.contains(code) && log.contains("request-1"), "{log}");
+        assert!(elapsed < CALL_LIMITS.operation, "{elapsed:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_a_deployment_can_mend_is_500() {
+    // SQS tells two names: its own, and that of its former protocol.
+    for (code, query_code) in [
+        ("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"),
+        ("QueueDoesNotExist", ""),
+        ("AccessDeniedException", "AccessDenied"),
+        ("AccessDeniedException", ""),
+        ("KmsAccessDenied", "KMS.AccessDeniedException"),
+    ] {
+        let mut reply = Reply::error(400, code);
+        if !query_code.is_empty() {
+            reply = reply.with("x-amzn-query-error", &format!("{query_code};Sender"));
+        }
+        let server = aws_with_sqs(reply).await;
+        let (answer, log, _) = send(&config(&server.address).await, &Event::post(BODY)).await;
+        assert_eq!((answer.status, answer.problem()), (500, "internal"), "{code}: {log}");
+        assert_eq!(answer.header("retry-after"), None);
+        assert_shows_no_plumbing(&answer);
+        assert_eq!(server.count("SendMessage"), 1);
+        let lines: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
+        assert_eq!(lines.len(), 1, "{log}");
+        let line: Value = serde_json::from_str(lines[0]).unwrap();
+        let fields = &line["fields"];
+        assert_eq!(fields["aws_request_id"], "request-1");
+        assert!(fields["cause"].as_str().unwrap().contains(&format!("jobs {code}")), "{line}");
+        let expected = if query_code.is_empty() { code } else { query_code };
+        assert_eq!(fields["aws_code"], expected);
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_names_no_message_is_none() {
+    let server = aws_with_sqs(Reply::new(200, "{}")).await;
+    let (answer, log, _) = send(&config(&server.address).await, &Event::post(BODY)).await;
+    assert_eq!(answer.status, 503, "{log}");
+    assert!(log.contains("no message id"), "{log}");
+}
+
+#[tokio::test]
+async fn a_moment_of_trouble_is_got_over() {
+    let failures = AtomicU32::new(2);
+    let server = Server::start(move |request| {
+        let trouble = failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+            .is_ok();
+        match is_send(request) {
+            true if trouble => Reply::error(500, "InternalError"),
+            true => Reply::new(200, SENT),
+            false => Reply::new(200, "{}"),
+        }
+    })
+    .await;
+    let event = Event::post(BODY).key("k");
+    let (answer, log, _) = send(&config(&server.address).await, &event).await;
+    assert_eq!(answer.status, 202, "{log}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_503() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    for event in [Event::post(BODY), Event::post(BODY).key("k")] {
+        let (answer, log, elapsed) = send(&config(&address).await, &event).await;
+        assert_eq!(answer.status, 503);
+        assert_shows_no_plumbing(&answer);
+        assert!(log.to_lowercase().contains("connect"), "{log}");
+        assert!(elapsed < CALL_LIMITS.operation, "{elapsed:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_answers_does_not_eat_the_invocation() {
+    let server = Server::start(|_| Reply::Never).await;
+    let config = config(&server.address).await;
+    let (post, get) = (Event::post(BODY), sample!("http-get-job"));
+    // At the same time, since each takes as long as a call may.
+    let (post, get) = tokio::join!(send(&config, &post), send(&config, &get));
+    for (answer, _, elapsed) in [&post, &get] {
+        assert_eq!(answer.status, 503);
+        assert!(*elapsed < CALL_LIMITS.operation + Duration::from_secs(1), "{elapsed:?}");
+    }
+    let log = post.1 + &get.1;
+    assert!(log.contains("timeout") || log.contains("timed out"), "{log}");
+}
+
+#[tokio::test]
+async fn a_table_that_says_no_is_told_from_one_that_is_away() {
+    for (code, status) in [
+        ("ProvisionedThroughputExceededException", 503),
+        ("InternalServerError", 503),
+        ("ResourceNotFoundException", 500),
+        ("AccessDeniedException", 500),
+        ("ValidationException", 500),
+    ] {
+        let http = if code == "InternalServerError" { 500 } else { 400 };
+        let server = Server::start(move |request| {
+            if is_send(request) { Reply::new(200, SENT) } else { Reply::error(http, code) }
+        })
+        .await;
+        let config = config(&server.address).await;
+        let (answer, log, _) = send(&config, &Event::post(BODY).key("k")).await;
+        assert_eq!(answer.status, status, "{code}: {log}");
+        assert_eq!(server.count("SendMessage"), 0);
+        assert_shows_no_plumbing(&answer);
+        assert!(log.contains(code) && log.contains("request-1"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn missing_credentials_are_found_at_once_and_named() {
+    let server = Server::start(|_| Reply::Never).await;
+    let mut builder = config(&server.address).await.into_builder();
+    builder.set_credentials_provider(None);
+    let (answer, log, elapsed) = send(&builder.build(), &Event::post(BODY)).await;
+    assert!(answer.status >= 500, "{answer:?}");
+    assert!(log.contains("credential") || log.contains("identity"), "{log}");
+    assert!(elapsed < Duration::from_secs(3), "{elapsed:?}");
+    assert_eq!(server.received().len(), 0);
+}

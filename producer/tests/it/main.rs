@@ -1,0 +1,16 @@
+//! Tests of the producer from event to answer.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+#![expect(clippy::indexing_slicing, reason = "a test that cannot go on must fail")]
+#![expect(clippy::panic, reason = "a test that cannot go on must fail")]
+
+mod accepting;
+mod aws;
+mod bodies;
+mod events;
+mod fakes;
+mod gateways;
+mod process;
+mod promise;
+mod reading;
+mod server;
+mod sizes;

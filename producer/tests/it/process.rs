@@ -1,0 +1,121 @@
+//! The program itself, with a stand-in for Lambda's runtime API.
+
+use std::collections::VecDeque;
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::events::{BODY, Event};
+use crate::server::{Reply, Server};
+
+fn program(variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_producer"));
+    command.env_clear().envs(variables.iter().copied());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+#[test]
+fn a_bad_configuration_is_one_line_and_a_failure() {
+    let sound = [
+        ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
+        ("TABLE_NAME", "jobs"),
+        ("MAX_MESSAGE_BYTES", "1048576"),
+    ];
+    for (name, value, expected) in [
+        ("QUEUE_URL", "", "QUEUE_URL is not set"),
+        ("QUEUE_URL", "jobs", "not the URL of an SQS queue"),
+        ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/jobs.fifo", "FIFO"),
+        ("TABLE_NAME", " ", "TABLE_NAME is not set"),
+        ("MAX_MESSAGE_BYTES", "x", "MAX_MESSAGE_BYTES"),
+    ] {
+        let variables =
+            sound.map(|(known, sound)| if known == name { (name, value) } else { (known, sound) });
+        let output = program(&variables).output().unwrap();
+        let text = text(&output);
+        assert!(!output.status.success() && text.contains(expected), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    let text = text(&program(&[]).output().unwrap());
+    for name in ["QUEUE_URL", "TABLE_NAME", "MAX_MESSAGE_BYTES"] {
+        assert!(text.contains(name), "{text}");
+    }
+}
+
+/// Answers as Lambda, SQS and DynamoDB at once.
+async fn aws(events: Vec<Event>) -> Server {
+    let events: VecDeque<_> = events.into_iter().enumerate().collect();
+    let events = Mutex::new(events);
+    Server::start(move |request| {
+        if request.line.starts_with("GET /2018-06-01/runtime/invocation/next") {
+            let Some((number, event)) = events.lock().unwrap().pop_front() else {
+                return Reply::Never;
+            };
+            return Reply::new(200, event.raw().get())
+                .with("lambda-runtime-aws-request-id", &number.to_string())
+                .with("lambda-runtime-deadline-ms", "9999999999999")
+                .with("lambda-runtime-invoked-function-arn", "function-arn");
+        }
+        match request.operation.as_str() {
+            "AmazonSQS.SendMessage" => Reply::new(200, r#"{"MessageId":"m"}"#),
+            "" => Reply::new(202, "{}"),
+            _ => Reply::new(200, "{}"),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn events_that_are_no_requests_leave_the_process_healthy() {
+    let sqs = Event::of(json!({"Records": [{"messageId": "m", "body": "{}"}]}));
+    let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
+    let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
+    let endpoint = format!("http://{}", server.address);
+    let mut process = program(&[
+        ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
+        ("TABLE_NAME", "jobs"),
+        ("MAX_MESSAGE_BYTES", "1048576"),
+        ("AWS_ENDPOINT_URL", &endpoint),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_LAMBDA_RUNTIME_API", &server.address),
+        ("AWS_LAMBDA_FUNCTION_NAME", "producer"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+        ("AWS_LAMBDA_HTTP_IGNORE_STAGE_IN_PATH", "false"),
+    ])
+    .spawn()
+    .unwrap();
+    let posted = |path: &str| {
+        let line = format!("POST /2018-06-01/runtime/invocation/{path} ");
+        let received = server.received();
+        received.into_iter().find(|request| request.line.starts_with(&line))
+    };
+    for _ in 0..200 {
+        if posted("2/response").is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    process.kill().unwrap();
+    let log = text(&process.wait_with_output().unwrap());
+
+    let error: Value = serde_json::from_str(&posted("0/error").expect(&log).body).unwrap();
+    assert_eq!(error["errorType"], "NotHttp");
+    assert!(error["errorMessage"].as_str().unwrap().contains("expects events of"), "{error}");
+    let lines = log.lines().filter(|line| line.contains("\"level\":\"ERROR\"")).count();
+    assert_eq!(lines, 1, "{log}");
+    let refused: Value = serde_json::from_str(&posted("1/response").expect(&log).body).unwrap();
+    assert_eq!(refused["statusCode"], 400);
+    let accepted: Value = serde_json::from_str(&posted("2/response").expect(&log).body).unwrap();
+    assert_eq!(accepted["statusCode"], 202, "{log}");
+    assert_eq!(server.count("SendMessage"), 1);
+}
