@@ -79,7 +79,7 @@ impl Message {
     ///
     /// See [`DecodeError`], which says what a retry can do.
     pub fn decode(body: &str) -> Result<Self, DecodeError> {
-        let wire: Wire<'_> = serde_json::from_str(body).map_err(Unreadable::NotJson)?;
+        let wire: Wire<'_> = serde_json::from_str(body).map_err(Unreadable::not_json)?;
         let id = wire.id()?;
         let known = wire.known_job(id);
         known.map_err(|(problem, fingerprint)| {
@@ -131,9 +131,8 @@ impl Wire<'_> {
     fn known_job(&self, id: JobId) -> Result<Message, (Problem, Option<Fingerprint>)> {
         let sent = self.fingerprint.and_then(text).map(Fingerprint::from_text);
         let refuse = |problem| (problem, sent.clone());
-        let version = self.v.map_or(Ok(VERSION), |v| v.get().parse::<u64>().map_err(|_| v.get()));
-        if version != Ok(VERSION) {
-            let version = version.map_or_else(str::to_owned, |v| v.to_string());
+        let version = self.v.map_or(Some(VERSION), |v| v.get().parse().ok());
+        if version != Some(VERSION) {
             return Err(refuse(Problem::Version(version)));
         }
         let kind = self.kind.and_then(text).ok_or_else(|| refuse(Problem::Incomplete))?;
@@ -168,12 +167,25 @@ pub enum DecodeError {
 /// Why a body names no job.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// No JSON object, or a field stands in it twice.
-    #[error("not a JSON object")]
-    NotJson(#[source] serde_json::Error),
+    /// No JSON object, or a field stands in it twice. What the parser says of
+    /// it is left out: it may quote the body, and this is logged.
+    #[error("not a JSON object, line {line} column {column}")]
+    NotJson {
+        /// Where it ceases to be one, from 1.
+        line: usize,
+        /// Where in the line, in bytes from 1; 0 before its first.
+        column: usize,
+    },
     /// No `id`, or one that is not a UUID.
     #[error("no job id")]
     NoId,
+}
+
+impl Unreadable {
+    #[expect(clippy::needless_pass_by_value, reason = "it is used up: `map_err` gives it away")]
+    fn not_json(error: serde_json::Error) -> Self {
+        Self::NotJson { line: error.line(), column: error.column() }
+    }
 }
 
 /// What could be read of a message that was not understood.
@@ -196,9 +208,9 @@ pub struct NotYetKnown {
 /// What of a message was not understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Another version of the wire format.
-    #[error("version {0} instead of {VERSION}")]
-    Version(String),
+    /// Another version of the wire format; `None` if it is no number.
+    #[error("version {} instead of {VERSION}", .0.map_or("unreadable".to_owned(), |v| v.to_string()))]
+    Version(Option<u64>),
     /// No readable `kind` or `payload`.
     #[error("kind or payload is missing")]
     Incomplete,
@@ -278,8 +290,8 @@ mod tests {
     fn what_names_a_job_may_be_understood_later() {
         let with = |rest: &str| problem(&format!(r#"{{"id":"{ID}",{rest}}}"#));
         let complete = format!(r#""kind":"report","payload":{PAYLOAD}"#);
-        assert_eq!(with(&format!(r#""v":2,{complete}"#)), Problem::Version("2".to_owned()));
-        assert_eq!(with(&format!(r#""v":"1",{complete}"#)), Problem::Version("\"1\"".to_owned()));
+        assert_eq!(with(&format!(r#""v":2,{complete}"#)), Problem::Version(Some(2)));
+        assert_eq!(with(&format!(r#""v":"1",{complete}"#)), Problem::Version(None));
         assert_eq!(with(r#""kind":"report""#), Problem::Incomplete);
         assert_eq!(with(r#""kind":1,"payload":{}"#), Problem::Incomplete);
         assert!(matches!(

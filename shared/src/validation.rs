@@ -78,11 +78,12 @@ impl Invalid {
     }
 }
 
+/// For logs: where, but not what. Details may quote the payload.
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} invalid field{}", self.count, if self.count == 1 { "" } else { "s" })?;
         if let Some(first) = self.errors.first() {
-            write!(f, ", the first at \"{}\": {}", first.pointer, first.detail)?;
+            write!(f, ", the first at \"{}\"", first.pointer)?;
         }
         Ok(())
     }

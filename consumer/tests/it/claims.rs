@@ -218,3 +218,16 @@ async fn no_id_is_shared_by_records_that_have_none() {
     }
     assert_eq!(rig.letters().len(), 6);
 }
+
+#[tokio::test(start_paused = true)]
+async fn text_survives_to_the_job_unchanged() {
+    let rig = Rig::new();
+    let title = "naïve \u{1f600} &amp; \u{2028} \"quoted\" \\ \u{7f} \u{10ffff}";
+    let payload = json!({ "title": title, "rows": [{ "group": title, "amount": "1" }] });
+    let job = Job::with_payload("report", &payload);
+    assert!(rig.deliver(&[job.record("m")]).await.unwrap().is_empty());
+    let result = rig.entry(&job).unwrap().result.unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["title"], title);
+    assert_eq!(result["groups"][0]["group"], title);
+}

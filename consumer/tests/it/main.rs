@@ -9,6 +9,7 @@
 mod batches;
 mod claims;
 mod dead_letters;
+mod logs;
 mod outcomes;
 mod retries;
 mod rig;
