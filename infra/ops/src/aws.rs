@@ -1,0 +1,84 @@
+//! The AWS CLI from `.venv`, for what is done rarely: buckets, stacks, policies.
+//!
+//! The SDK crates for these services would take longer to compile than
+//! everything else here.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
+use crate::process;
+use crate::tools::Tools;
+
+/// The CLI, pointed at one endpoint.
+#[derive(Clone, Debug)]
+pub struct AwsCli {
+    tools: Tools,
+    endpoint: String,
+}
+
+impl AwsCli {
+    /// Calls what answers at `endpoint`, with the emulator's credentials.
+    #[must_use]
+    pub const fn new(tools: Tools, endpoint: String) -> Self {
+        Self { tools, endpoint }
+    }
+
+    /// Runs a command and reads its answer; `null` if it gave none.
+    ///
+    /// # Errors
+    ///
+    /// The command failed; the error is its own.
+    pub async fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let output = self.run(arguments, true).await?;
+        if output.trim().is_empty() {
+            return Ok(Value::Null);
+        }
+        let name = name(arguments);
+        serde_json::from_str(&output).with_context(|| format!("`aws {name}` gave no JSON"))
+    }
+
+    /// Runs a command whose answer does not matter.
+    ///
+    /// # Errors
+    ///
+    /// The command failed; the error is its own.
+    pub async fn call(&self, arguments: &[&str]) -> Result<()> {
+        self.run(arguments, false).await.map(drop)
+    }
+
+    async fn run(&self, arguments: &[&str], json: bool) -> Result<String> {
+        let mut command: Command = self.tools.command("aws");
+        // Nothing of this machine's AWS set-up: a profile must never decide that
+        // a local command goes to a real account.
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LC_ALL", "C.UTF-8")
+            .env("AWS_CONFIG_FILE", "/dev/null")
+            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+            .env("AWS_DEFAULT_REGION", REGION)
+            // The option covers every service's own calls, the variable those that
+            // one service makes to another, such as the upload of a package.
+            .env("AWS_ENDPOINT_URL", &self.endpoint)
+            .args(["--endpoint-url", &self.endpoint]);
+        if json {
+            command.args(["--output", "json"]);
+        }
+        command.args(arguments);
+        let finished = process::run(command, |_| ()).await?;
+        if finished.status.success() {
+            return Ok(finished.stdout.join("\n"));
+        }
+        let said: Vec<_> = finished.stderr.iter().map(|line| line.trim()).collect();
+        bail!("`aws {}` failed: {}", name(arguments), said.join(" ").trim())
+    }
+}
+
+/// Service and operation, which is what an error should name.
+fn name(arguments: &[&str]) -> String {
+    arguments.iter().take(2).copied().collect::<Vec<_>>().join(" ")
+}

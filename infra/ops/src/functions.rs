@@ -1,0 +1,114 @@
+//! Builds the functions the way they are built for AWS: with cargo-lambda,
+//! against the C library of `provided.al2023`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, Finished};
+use crate::progress::{Progress, Step};
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+
+/// The functions, by package and by folder.
+pub const FUNCTIONS: [&str; 2] = ["producer", "consumer"];
+
+/// How the functions are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// What is deployed.
+    Release,
+    /// What the end-to-end tests run: the same code, compiled faster, with the
+    /// job kind `probe` that fails, hangs or crashes as it is told.
+    EndToEnd,
+}
+
+/// This machine's architecture, as the template and cargo-lambda call it.
+///
+/// # Errors
+///
+/// Lambda has no such machines, or they would not run natively here.
+pub fn architecture() -> Result<&'static str> {
+    if std::env::consts::OS != "linux" {
+        bail!(
+            "the emulator runs the functions' Linux binaries as plain processes, so this needs \
+             Linux (a virtual machine, WSL or a dev container will do)"
+        );
+    }
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("x86_64"),
+        "aarch64" => Ok("arm64"),
+        other => bail!("Lambda runs on x86_64 and arm64, and this machine is {other}"),
+    }
+}
+
+/// Builds both functions for this machine into `folder/{producer,consumer}`.
+///
+/// # Errors
+///
+/// They do not compile; the compiler's output is in `target/ops/build.log`.
+pub async fn build(
+    workspace: &Workspace,
+    tools: &Tools,
+    profile: Profile,
+    folder: &Path,
+    progress: Progress,
+) -> Result<()> {
+    let target = match architecture()? {
+        "arm64" => "--arm64",
+        _ => "--x86-64",
+    };
+    let mut command = tools.command("cargo-lambda");
+    command
+        .current_dir(workspace.path("."))
+        .args(["lambda", "build", target, "--color", "never", "--lambda-dir"])
+        .arg(folder)
+        .env("CARGO_TERM_PROGRESS_WHEN", "never");
+    match profile {
+        Profile::Release => command.arg("--release"),
+        // Else cargo-lambda switches the release optimizations on again.
+        Profile::EndToEnd => command
+            .args(["--profile", "e2e", "--disable-optimizations"])
+            .args(["--features", "probe"]),
+    };
+    for function in FUNCTIONS {
+        command.args(["--package", function]);
+    }
+    let step = progress.step("Functions, built with cargo-lambda");
+    let mut compiled = 0_u32;
+    let finished = process::run(command, |line| show(line, &step, &mut compiled)).await?;
+    save_log(workspace, &finished)?;
+    if !finished.status.success() {
+        bail!("building the functions failed: {} (target/ops/build.log)", reason(&finished));
+    }
+    for function in FUNCTIONS {
+        let bootstrap = folder.join(function).join("bootstrap");
+        if !bootstrap.is_file() {
+            bail!("cargo-lambda succeeded, but left no {}", bootstrap.display());
+        }
+    }
+    step.done(&if compiled == 0 { "unchanged".to_owned() } else { format!("{compiled} crates") });
+    Ok(())
+}
+
+fn show(line: &str, step: &Step, compiled: &mut u32) {
+    if let Some(name) = line.trim_start().strip_prefix("Compiling ") {
+        *compiled += 1;
+        step.at(format!("{name} ({compiled})"));
+    }
+}
+
+fn save_log(workspace: &Workspace, finished: &Finished) -> Result<()> {
+    let folder = workspace.scratch();
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::write(folder.join("build.log"), finished.output()))
+        .context("could not write target/ops/build.log")
+}
+
+/// The compiler's first error, which is the one to mend.
+fn reason(finished: &Finished) -> &str {
+    let lines = finished.stderr.iter().chain(&finished.stdout);
+    let mut errors = lines.map(|line| line.trim()).filter(|line| line.starts_with("error"));
+    errors.next().unwrap_or("cargo-lambda said nothing about why")
+}

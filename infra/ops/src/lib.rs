@@ -1,0 +1,23 @@
+//! Relevo's command line, as a library: the end-to-end tests set up their stack
+//! with the same code as `cargo ops up`.
+//!
+//! It talks to the functions only as everybody else does: over HTTP, SQS and
+//! DynamoDB.
+
+pub mod api;
+pub mod aws;
+pub mod demo;
+pub mod emulator;
+pub mod evidence;
+pub mod functions;
+pub mod lint;
+pub mod local;
+pub mod logs;
+pub mod messages;
+pub mod process;
+pub mod progress;
+pub mod stack;
+pub mod stories;
+pub mod tools;
+pub mod up;
+pub mod workspace;

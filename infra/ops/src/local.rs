@@ -1,0 +1,110 @@
+//! The whole set-up on this machine: tools, functions, emulator, stack.
+//!
+//! `cargo ops up`, `cargo ops demo` and the end-to-end tests all start here.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::emulator::{self, Emulator};
+use crate::functions::{self, FUNCTIONS, Profile};
+use crate::progress::Progress;
+use crate::stack::Stack;
+use crate::tools::Tools;
+use crate::workspace::Workspace;
+
+/// The stack's name on this machine.
+const STACK: &str = "relevo";
+
+/// A machine that is set up; everything ends when this is dropped.
+#[derive(Debug)]
+pub struct Local {
+    /// The deployed template.
+    pub stack: Stack,
+    /// What it is deployed in.
+    pub emulator: Emulator,
+    /// The tools that did it.
+    pub tools: Tools,
+    template: PathBuf,
+}
+
+/// What a set-up differs in.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// How the functions are built.
+    pub profile: Profile,
+    /// The emulator's port; a free one if there is none.
+    pub port: Option<u16>,
+    /// Parameters of the template, besides the two that a laptop needs.
+    pub parameters: &'a [(&'a str, &'a str)],
+}
+
+impl Local {
+    /// Prepares the tools, builds the functions, starts the emulator, and
+    /// deploys the template into it.
+    ///
+    /// # Errors
+    ///
+    /// One of these did not work. What was started has been ended.
+    pub async fn start(
+        workspace: &Workspace,
+        options: Options<'_>,
+        progress: Progress,
+    ) -> Result<Self> {
+        // Said now rather than after a build of minutes.
+        emulator::choose(options.port)?;
+        let tools = Tools::prepare(workspace, progress).await?;
+        let template = stage(workspace, options.profile)?;
+        // Where the template says that the functions lie, seen from itself.
+        let folder = template.with_file_name("").join("../target/lambda");
+        functions::build(workspace, &tools, options.profile, &folder, progress).await?;
+
+        let step = progress.step("Emulator");
+        let emulator = Emulator::start(&tools, options.port).await?;
+        step.done(&emulator.endpoint());
+        let step = progress.step("Stack, from infra/template.yaml");
+        let stack = deploy(&emulator, &tools, &template, STACK, options.parameters).await?;
+        step.done("deployed");
+        Ok(Self { stack, emulator, tools, template })
+    }
+
+    /// Deploys the same template and functions once more, under another name.
+    ///
+    /// # Errors
+    ///
+    /// The emulator refused.
+    pub async fn another_stack(&self, name: &str, parameters: &[(&str, &str)]) -> Result<Stack> {
+        deploy(&self.emulator, &self.tools, &self.template, name, parameters).await
+    }
+}
+
+async fn deploy(
+    emulator: &Emulator,
+    tools: &Tools,
+    template: &std::path::Path,
+    name: &str,
+    parameters: &[(&str, &str)],
+) -> Result<Stack> {
+    let mut all = vec![("Architecture", functions::architecture()?), ("AuthMode", "NONE")];
+    all.extend(parameters);
+    Stack::deploy(emulator, tools, template, name, &all).await
+}
+
+/// The template to deploy. What the tests build is not fit for AWS, so it must
+/// not lie where a deployment would look: they get a copy of the template with
+/// a `target/lambda` of its own.
+fn stage(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
+    if profile == Profile::Release {
+        return Ok(workspace.template());
+    }
+    let stage = workspace.scratch().join("e2e");
+    let template = stage.join("infra/template.yaml");
+    let lambda = FUNCTIONS.map(|function| stage.join("target/lambda").join(function));
+    for folder in [stage.join("infra")].iter().chain(&lambda) {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("could not create {}", folder.display()))?;
+    }
+    fs::copy(workspace.template(), &template).context("could not copy the template")?;
+    Ok(template)
+}

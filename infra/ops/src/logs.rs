@@ -1,0 +1,143 @@
+//! The functions' logs, read from CloudWatch Logs.
+//!
+//! One operation of one service: signing its request takes fewer lines than the
+//! SDK crate takes seconds to compile.
+
+use std::collections::HashSet;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use aws_sdk_sqs::config::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
+
+/// The log groups of one endpoint.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    endpoint: String,
+    client: reqwest::Client,
+}
+
+/// One line of a log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// The stream that the line belongs to; the emulator makes one an invocation.
+    pub log_stream_name: String,
+    /// Milliseconds since 1970.
+    pub timestamp: i64,
+    /// The line.
+    pub message: String,
+}
+
+impl Line {
+    /// The line as the function logged it, if it is one of the function's events
+    /// and not one of Lambda's.
+    #[must_use]
+    pub fn event(&self) -> Option<Value> {
+        serde_json::from_str(&self.message).ok().filter(Value::is_object)
+    }
+
+    /// The event, if it is about job `id`.
+    #[must_use]
+    pub fn about_job(&self, id: &str) -> Option<Value> {
+        self.event().filter(|event| event.get("job.id").and_then(Value::as_str) == Some(id))
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    events: Vec<Line>,
+}
+
+impl Logs {
+    /// Reads from the emulator at `endpoint`.
+    #[must_use]
+    pub fn new(endpoint: &str) -> Self {
+        Self { endpoint: endpoint.to_owned(), client: reqwest::Client::new() }
+    }
+
+    /// What a function has logged since `since` (milliseconds since 1970).
+    ///
+    /// # Errors
+    ///
+    /// CloudWatch Logs did not answer, or with something else than lines.
+    pub async fn of_function(&self, function: &str, since: i64) -> Result<Vec<Line>> {
+        let group = format!("/aws/lambda/{function}");
+        let body = json!({ "logGroupName": group, "startTime": since }).to_string();
+        let url = format!("{}/", self.endpoint);
+        let mut request = http::Request::post(&url)
+            .header("content-type", "application/x-amz-json-1.1")
+            .header("x-amz-target", "Logs_20140328.FilterLogEvents")
+            .body(body)
+            .context("could not make the request")?;
+        sign_request(&mut request)?;
+        let request = reqwest::Request::try_from(request).context("could not make the request")?;
+        let response = self.client.execute(request).await.context("the logs did not answer")?;
+        let status = response.status();
+        let bytes = response.bytes().await.context("the logs' answer broke off")?;
+        if !status.is_success() {
+            bail!("could not read {group}: {status} {}", String::from_utf8_lossy(&bytes));
+        }
+        let page: Page = serde_json::from_slice(&bytes).context("the logs gave no lines")?;
+        Ok(page.events)
+    }
+}
+
+/// Lines that were not seen before.
+#[derive(Debug, Default)]
+pub struct Tail {
+    since: i64,
+    seen: HashSet<String>,
+}
+
+impl Tail {
+    /// What the function has logged since the last call.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Logs::of_function`].
+    pub async fn next(&mut self, logs: &Logs, function: &str) -> Result<Vec<Line>> {
+        let mut lines = logs.of_function(function, self.since).await?;
+        lines.retain(|line| !self.seen.contains(&line.log_stream_name));
+        // Streams are whole when they appear: one invocation, written at its end.
+        for line in &lines {
+            self.seen.insert(line.log_stream_name.clone());
+            self.since = self.since.max(line.timestamp);
+        }
+        Ok(lines)
+    }
+}
+
+fn sign_request(request: &mut http::Request<String>) -> Result<()> {
+    let identity = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator").into();
+    let parameters = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(REGION)
+        .name("logs")
+        .time(SystemTime::now())
+        .settings(SigningSettings::default())
+        .build()
+        .context("could not sign the request")?
+        .into();
+    let headers = request
+        .headers()
+        .iter()
+        .filter_map(|(name, value)| value.to_str().ok().map(|value| (name.as_str(), value)));
+    let signable = SignableRequest::new(
+        request.method().as_str(),
+        request.uri().to_string(),
+        headers,
+        SignableBody::Bytes(request.body().as_bytes()),
+    )
+    .context("could not sign the request")?;
+    let (instructions, _) =
+        sign(signable, &parameters).context("could not sign the request")?.into_parts();
+    instructions.apply_to_request_http1x(request);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `cargo ops`: sets up, shows and checks a Relevo on this machine.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use ops::progress::Progress;
+use ops::workspace::Workspace;
+use ops::{demo, lint, up};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What a shell reports for a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Relevo on this machine: set up, show, check.
+#[derive(Debug, Parser)]
+#[command(name = "cargo ops", bin_name = "cargo ops")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Deploys everything into an emulator, sends sample jobs, and checks each promise.
+    Demo,
+    /// Deploys everything into an emulator and follows the logs until Ctrl-C.
+    Up {
+        /// The emulator's port; a free one if it is left out.
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Checks infra/template.yaml with cfn-lint.
+    Lint,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // Whichever comes second is dropped, and with it everything it started.
+    let result = tokio::select! {
+        result = run(cli.command) => result.map(|()| ExitCode::SUCCESS),
+        result = stopped() => result.map(|()| ExitCode::from(INTERRUPTED)),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(command: Command) -> Result<()> {
+    let (workspace, progress) = (Workspace::here(), Progress::detect());
+    match command {
+        Command::Demo => demo::run(&workspace, progress).await,
+        Command::Up { port } => up::run(&workspace, port, progress).await,
+        Command::Lint => lint::run(&workspace, progress).await,
+    }
+}
+
+/// Returns when somebody wants us to end.
+async fn stopped() -> Result<()> {
+    let listen = |kind| signal(kind).context("could not listen for signals");
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
+}

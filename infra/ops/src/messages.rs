@@ -1,0 +1,45 @@
+//! Messages as the producer writes them, for whoever sends some by hand.
+
+use anyhow::{Context, Result, ensure};
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use serde_json::{Map, Value, json};
+
+use crate::stack::Stack;
+
+/// The most messages that SQS takes in one request.
+const BATCH: usize = 10;
+
+/// The message that makes a job of this request, under an id of its own.
+///
+/// # Errors
+///
+/// The request is no JSON object.
+pub fn message(id: &str, request: &str) -> Result<String> {
+    let mut message: Map<String, Value> =
+        serde_json::from_str(request).context("the request is no JSON object")?;
+    message.insert("v".to_owned(), json!(1));
+    message.insert("id".to_owned(), json!(id));
+    Ok(Value::Object(message).to_string())
+}
+
+/// Puts bodies on the queue, by tens.
+///
+/// # Errors
+///
+/// One of them was refused, or the queue did not answer.
+pub async fn send_all(stack: &Stack, bodies: &[String]) -> Result<()> {
+    for ten in bodies.chunks(BATCH) {
+        let mut batch = stack.sqs.send_message_batch().queue_url(&stack.outputs.queue_url);
+        for (position, body) in ten.iter().enumerate() {
+            let entry = SendMessageBatchRequestEntry::builder()
+                .id(position.to_string())
+                .message_body(body)
+                .build()
+                .context("could not make the message")?;
+            batch = batch.entries(entry);
+        }
+        let sent = batch.send().await.context("could not send to the queue")?;
+        ensure!(sent.failed().is_empty(), "the queue refused a message: {:?}", sent.failed());
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! A deployed stack: the real template in the emulator, and clients for it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
+
+use crate::api::Api;
+use crate::aws::AwsCli;
+use crate::emulator::{ACCESS_KEY, Emulator, REGION, SECRET_KEY};
+use crate::logs::Logs;
+use crate::tools::Tools;
+
+/// A job entry's attributes by name.
+pub type Entry = std::collections::HashMap<String, AttributeValue>;
+
+/// Where the packaged functions are put for the deployment.
+const BUCKET: &str = "relevo-artifacts";
+
+/// The template's outputs.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    /// `ApiId`.
+    pub api_id: String,
+    /// `QueueUrl`.
+    pub queue_url: String,
+    /// `DeadLetterQueueUrl`.
+    pub dead_letter_queue_url: String,
+    /// `TableName`.
+    pub table_name: String,
+    /// `ProducerFunction`.
+    pub producer: String,
+    /// `ConsumerFunction`.
+    pub consumer: String,
+}
+
+/// One deployment of the template.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// The stack's name.
+    pub name: String,
+    /// What it is made of.
+    pub outputs: Outputs,
+    /// Its HTTP API.
+    pub api: Api,
+    /// Its functions' logs.
+    pub logs: Logs,
+    /// For its queues.
+    pub sqs: aws_sdk_sqs::Client,
+    /// For its table.
+    pub dynamodb: aws_sdk_dynamodb::Client,
+    /// For everything else.
+    pub aws: AwsCli,
+}
+
+impl Stack {
+    /// Packages and deploys `template`, with the functions that lie where it says.
+    ///
+    /// # Errors
+    ///
+    /// The template or the functions were refused.
+    pub async fn deploy(
+        emulator: &Emulator,
+        tools: &Tools,
+        template: &Path,
+        name: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Self> {
+        let endpoint = emulator.endpoint();
+        let aws = AwsCli::new(tools.clone(), endpoint.clone());
+        let template = template.to_string_lossy();
+        let packaged = emulator.state().join(format!("{name}.json"));
+        let packaged = packaged.to_string_lossy();
+        aws.call(&["s3", "mb", &format!("s3://{BUCKET}")]).await?;
+        aws.call(&[
+            "cloudformation",
+            "package",
+            "--use-json",
+            "--s3-bucket",
+            BUCKET,
+            "--template-file",
+            &template,
+            "--output-template-file",
+            &packaged,
+        ])
+        .await?;
+        let overrides: Vec<_> =
+            parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut deploy = vec![
+            "cloudformation",
+            "deploy",
+            "--stack-name",
+            name,
+            "--template-file",
+            &packaged,
+            "--capabilities",
+            "CAPABILITY_IAM",
+            "--parameter-overrides",
+        ];
+        deploy.extend(overrides.iter().map(String::as_str));
+        aws.call(&deploy).await?;
+        let described =
+            aws.json(&["cloudformation", "describe-stacks", "--stack-name", name]).await?;
+        let outputs = Outputs::read(&described)?;
+        Ok(Self {
+            name: name.to_owned(),
+            api: Api::of_stack(&endpoint, &outputs.api_id),
+            logs: Logs::new(&endpoint),
+            sqs: sqs_client(&endpoint),
+            dynamodb: dynamodb_client(&endpoint),
+            outputs,
+            aws,
+        })
+    }
+
+    /// A job's entry as it is stored, or `None`.
+    ///
+    /// # Errors
+    ///
+    /// The table did not answer.
+    pub async fn entry(&self, id: &str) -> Result<Option<Entry>> {
+        let answer = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.outputs.table_name)
+            .key("job_id", AttributeValue::S(id.to_owned()))
+            .consistent_read(true)
+            .send()
+            .await
+            .context("could not read the job's entry")?;
+        Ok(answer.item)
+    }
+
+    /// Waits until the queue holds nothing, visible or not.
+    ///
+    /// # Errors
+    ///
+    /// It still did after `patience`, or did not answer.
+    pub async fn wait_until_queue_is_empty(&self, patience: Duration) -> Result<()> {
+        eventually(patience, "the queue is empty", async || {
+            Ok(self.queue_depth().await?.is_empty().then_some(()))
+        })
+        .await
+    }
+
+    /// How many messages the queue holds.
+    ///
+    /// # Errors
+    ///
+    /// The queue did not answer.
+    pub async fn queue_depth(&self) -> Result<Depth> {
+        use aws_sdk_sqs::types::QueueAttributeName as Name;
+        let answer = self
+            .sqs
+            .get_queue_attributes()
+            .queue_url(&self.outputs.queue_url)
+            .attribute_names(Name::ApproximateNumberOfMessages)
+            .attribute_names(Name::ApproximateNumberOfMessagesNotVisible)
+            .send()
+            .await
+            .context("could not read the queue's attributes")?;
+        let count = |name| {
+            let text = answer.attributes()?.get(&name)?;
+            text.parse::<u32>().ok()
+        };
+        Ok(Depth {
+            visible: count(Name::ApproximateNumberOfMessages).unwrap_or_default(),
+            in_flight: count(Name::ApproximateNumberOfMessagesNotVisible).unwrap_or_default(),
+        })
+    }
+
+    /// Takes the dead letter whose body is `body` out of the dead-letter queue.
+    ///
+    /// # Errors
+    ///
+    /// It was not there within `patience`, or the queue did not answer.
+    pub async fn wait_for_dead_letter(
+        &self,
+        body: &str,
+        patience: Duration,
+    ) -> Result<aws_sdk_sqs::types::Message> {
+        eventually(patience, "the message is in the dead-letter queue", async || {
+            self.find_dead_letter(body).await
+        })
+        .await
+    }
+
+    async fn find_dead_letter(&self, body: &str) -> Result<Option<aws_sdk_sqs::types::Message>> {
+        let url = &self.outputs.dead_letter_queue_url;
+        let received = self
+            .sqs
+            .receive_message()
+            .queue_url(url)
+            .max_number_of_messages(10)
+            // Short, so that others who look at the same queue find theirs soon.
+            .visibility_timeout(1)
+            .message_attribute_names("All")
+            .send()
+            .await
+            .context("could not read the dead-letter queue")?;
+        let letter = received.messages().iter().find(|message| message.body() == Some(body));
+        if let Some(handle) = letter.and_then(|letter| letter.receipt_handle()) {
+            let delete = self.sqs.delete_message().queue_url(url).receipt_handle(handle);
+            delete.send().await.context("could not delete the dead letter")?;
+        }
+        Ok(letter.cloned())
+    }
+}
+
+/// How many messages a queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depth {
+    /// Waiting to be received.
+    pub visible: u32,
+    /// Received and not deleted yet.
+    pub in_flight: u32,
+}
+
+impl Depth {
+    const fn is_empty(self) -> bool {
+        self.visible == 0 && self.in_flight == 0
+    }
+}
+
+impl Outputs {
+    fn read(described: &Value) -> Result<Self> {
+        let outputs = described.pointer("/Stacks/0/Outputs").and_then(Value::as_array);
+        let find = |key: &str| {
+            let mut all = outputs.into_iter().flatten();
+            all.find(|output| output.get("OutputKey").and_then(Value::as_str) == Some(key))
+                .and_then(|output| Some(output.get("OutputValue")?.as_str()?.to_owned()))
+                .with_context(|| format!("the stack has no output {key}"))
+        };
+        Ok(Self {
+            api_id: find("ApiId")?,
+            queue_url: find("QueueUrl")?,
+            dead_letter_queue_url: find("DeadLetterQueueUrl")?,
+            table_name: find("TableName")?,
+            producer: find("ProducerFunction")?,
+            consumer: find("ConsumerFunction")?,
+        })
+    }
+}
+
+/// Asks again and again until there is an answer.
+///
+/// # Errors
+///
+/// There was none within `patience`, or asking failed.
+pub async fn eventually<T>(
+    patience: Duration,
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let waiting = async {
+        loop {
+            if let Some(answer) = ask().await? {
+                return Ok(answer);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(patience, waiting)
+        .await
+        .with_context(|| format!("{what}: not within {} s", patience.as_secs()))?
+}
+
+fn sqs_client(endpoint: &str) -> aws_sdk_sqs::Client {
+    use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+    let credentials = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator");
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(REGION))
+        .credentials_provider(credentials)
+        .endpoint_url(endpoint);
+    aws_sdk_sqs::Client::from_conf(config.build())
+}
+
+fn dynamodb_client(endpoint: &str) -> aws_sdk_dynamodb::Client {
+    use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+    let credentials = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator");
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(REGION))
+        .credentials_provider(credentials)
+        .endpoint_url(endpoint);
+    aws_sdk_dynamodb::Client::from_conf(config.build())
+}

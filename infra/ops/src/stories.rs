@@ -1,0 +1,53 @@
+//! The demo's table.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// Where there is no terminal to ask.
+const WIDTH_OF_A_LOG: u16 = 110;
+
+/// One story: what was sent, and what came of it.
+#[derive(Debug)]
+pub struct Row {
+    title: &'static str,
+    outcome: Result<(String, Duration), String>,
+}
+
+impl Row {
+    /// A story that was told, with the time it took; or what was not as promised.
+    #[must_use]
+    pub fn new(title: &'static str, story: Result<(String, Duration)>) -> Self {
+        Self { title, outcome: story.map_err(|error| format!("{error:#}")) }
+    }
+
+    /// What was not as promised, if anything.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        let error = self.outcome.as_ref().err()?;
+        Some(format!("{}: {error}", self.title))
+    }
+}
+
+/// The stories as a table for a terminal.
+#[must_use]
+pub fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    if !table.is_tty() {
+        table.set_width(WIDTH_OF_A_LOG);
+    }
+    table
+        .load_style(presets::UTF8_FULL)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(["", "What was sent", "What came of it", "Took"]);
+    for row in rows {
+        match &row.outcome {
+            Ok((told, took)) => {
+                table.add_row(["✓", row.title, told, &format!("{} ms", took.as_millis())])
+            }
+            Err(error) => table.add_row(["✗", row.title, error, ""]),
+        };
+    }
+    table
+}

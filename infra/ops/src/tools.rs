@@ -1,0 +1,170 @@
+//! The tools that come from Python's registry: cargo-lambda, the emulator, the AWS CLI, the linter.
+//!
+//! They live in `.venv` at the root, made from `requirements.txt`, so that a
+//! machine needs Rust and Python and nothing else, and everyone has the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+
+use crate::process;
+use crate::progress::Progress;
+use crate::workspace::{Workspace, search_path};
+
+/// The oldest Python that every pinned tool supports.
+const OLDEST_PYTHON: (u32, u32) = (3, 10);
+
+/// The pinned versions.
+const REQUIREMENTS: &str = "infra/ops/requirements.txt";
+
+/// Tools that are ready to be called.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    bin: PathBuf,
+}
+
+impl Tools {
+    /// Makes `.venv` unless it holds exactly the pinned versions already.
+    ///
+    /// # Errors
+    ///
+    /// No usable Python, or the packages could not be installed. Nothing is left
+    /// that a later call would take for finished.
+    pub async fn prepare(workspace: &Workspace, progress: Progress) -> Result<Self> {
+        Self::prepare_with(workspace, progress, &["python3", "python"]).await
+    }
+
+    async fn prepare_with(
+        workspace: &Workspace,
+        progress: Progress,
+        interpreters: &[&str],
+    ) -> Result<Self> {
+        let venv = workspace.venv();
+        let wanted = fs::read_to_string(workspace.path(REQUIREMENTS))
+            .with_context(|| format!("could not read {REQUIREMENTS}"))?;
+        fs::create_dir_all(workspace.scratch()).context("could not create target/ops")?;
+        // Two terminals may start at the same time; the second waits.
+        let lock = fs::File::create(workspace.scratch().join("venv.lock"))
+            .context("could not create target/ops/venv.lock")?;
+        lock.lock().context("could not lock target/ops/venv.lock")?;
+
+        // Written last, so that it vouches for the whole installation.
+        let stamp = venv.join("requirements.installed");
+        let tools = Self { bin: venv.join("bin") };
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(tools);
+        }
+        let step = progress.step("Tools from PyPI, once");
+        let python = find_python(interpreters).await?;
+        make_venv(&python, &venv).await?;
+        install(&tools, workspace, |line| step.at(line)).await?;
+        fs::write(&stamp, wanted).context("could not write to .venv")?;
+        step.done("in .venv");
+        Ok(tools)
+    }
+
+    /// A command that runs `tool`, which finds the other tools.
+    #[must_use]
+    pub fn command(&self, tool: &str) -> Command {
+        let mut command = Command::new(self.bin.join(tool));
+        command.env("PATH", search_path(&self.bin));
+        command
+    }
+
+    /// Where `tool` lies.
+    #[must_use]
+    pub fn path(&self, tool: &str) -> PathBuf {
+        self.bin.join(tool)
+    }
+}
+
+async fn find_python(interpreters: &[&str]) -> Result<String> {
+    let (major, minor) = OLDEST_PYTHON;
+    let wants = format!("Python {major}.{minor} or newer is needed for the local tools");
+    for interpreter in interpreters {
+        let mut command = Command::new(interpreter);
+        command.args(["-c", "import sys; print(*sys.version_info[:2])"]);
+        let Ok(answer) = process::run(command, |_| ()).await else { continue };
+        let version = answer.stdout.first().and_then(|line| {
+            let (major, minor) = line.split_once(' ')?;
+            Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+        });
+        match version {
+            Some(version) if version >= OLDEST_PYTHON => return Ok((*interpreter).to_owned()),
+            Some((major, minor)) => bail!("{wants}, but `{interpreter}` is {major}.{minor}"),
+            None => {}
+        }
+    }
+    bail!("{wants}, and there is no `{}` on the search path", interpreters.join("` or `"))
+}
+
+async fn make_venv(python: &str, venv: &Path) -> Result<()> {
+    let mut command = Command::new(python);
+    command.args(["-m", "venv", "--clear"]).arg(venv);
+    let made = process::run(command, |_| ()).await?;
+    if !made.status.success() {
+        let output = made.output();
+        let hint = if output.contains("ensurepip") {
+            " (on Debian and Ubuntu: install the package python3-venv)"
+        } else {
+            ""
+        };
+        bail!("`{python} -m venv` failed{hint}: {}", last_line(&output));
+    }
+    Ok(())
+}
+
+async fn install(tools: &Tools, workspace: &Workspace, show: impl Fn(&str)) -> Result<()> {
+    let mut command = tools.command("python");
+    command
+        .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input"])
+        .args(["--progress-bar", "off", "--retries", "2", "--timeout", "15", "--requirement"])
+        .arg(workspace.path(REQUIREMENTS));
+    show("downloading about 200 MB");
+    let finished = process::run(command, |line| show(line)).await?;
+    if finished.status.success() {
+        return Ok(());
+    }
+    let log = workspace.scratch().join("venv.log");
+    fs::write(&log, finished.output()).context("could not write target/ops/venv.log")?;
+    let reason = finished.stderr.iter().rev().find(|line| line.starts_with("ERROR"));
+    let unreachable = ["NewConnectionError", "NameResolutionError", "Max retries", "timed out"];
+    if finished.stderr.iter().any(|line| unreachable.iter().any(|sign| line.contains(sign))) {
+        bail!("the tools could not be downloaded from PyPI: no network? (target/ops/venv.log)");
+    }
+    bail!(
+        "the tools could not be installed: {} (target/ops/venv.log)",
+        reason.map_or("pip failed", |line| line.trim_start_matches("ERROR: "))
+    );
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_missing_python_is_one_sentence() {
+        let error = find_python(&["no-such-python"]).await.unwrap_err();
+        assert_eq!(
+            format!("{error:#}"),
+            "Python 3.10 or newer is needed for the local tools, and there is no \
+             `no-such-python` on the search path"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_old_python_is_named_with_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("old-python");
+        fs::write(&old, "#!/bin/sh\necho 3 8\n").unwrap();
+        fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let error = find_python(&[old.to_str().unwrap()]).await.unwrap_err();
+        assert!(format!("{error:#}").ends_with("is 3.8"), "{error:#}");
+    }
+}

@@ -1,0 +1,83 @@
+//! `cargo ops up`: the same set-up, kept running, with the functions' logs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
+use crate::functions::Profile;
+use crate::local::{Local, Options};
+use crate::logs::{Line, Tail};
+use crate::progress::Progress;
+use crate::stack::Stack;
+use crate::workspace::Workspace;
+
+/// How often the logs are looked at.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Sets up and follows the logs until it is stopped (its future dropped).
+///
+/// # Errors
+///
+/// The set-up failed, or the emulator went away.
+#[expect(clippy::print_stdout, reason = "addresses and logs are what the command is for")]
+pub async fn run(workspace: &Workspace, port: Option<u16>, progress: Progress) -> Result<()> {
+    let options = Options { profile: Profile::Release, port, parameters: &[] };
+    let local = Local::start(workspace, options, progress).await?;
+    println!("{}", introduction(&local, &variables(&local.stack).await?));
+    follow(&local, |function, line| println!("{function} | {}", line.message.trim_end())).await
+}
+
+async fn follow(local: &Local, show: impl Fn(&str, &Line)) -> Result<()> {
+    let stack = &local.stack;
+    let mut functions =
+        [(&stack.outputs.producer, Tail::default()), (&stack.outputs.consumer, Tail::default())];
+    loop {
+        for (function, tail) in &mut functions {
+            for line in tail.next(&stack.logs, function).await? {
+                show(function, &line);
+            }
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The functions' own variables, so that what runs elsewhere is set up the same.
+async fn variables(stack: &Stack) -> Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for function in [&stack.outputs.producer, &stack.outputs.consumer] {
+        let mut arguments = vec!["lambda", "get-function-configuration", "--function-name"];
+        arguments.extend([function.as_str(), "--query", "Environment.Variables"]);
+        let variables = stack.aws.json(&arguments).await?;
+        let variables: BTreeMap<String, String> = serde_json::from_value(variables)
+            .with_context(|| format!("{function} has no variables"))?;
+        all.extend(variables);
+    }
+    Ok(all)
+}
+
+/// What a person wants to copy from.
+fn introduction(local: &Local, variables: &BTreeMap<String, String>) -> String {
+    let (api, endpoint) = (local.stack.api.base(), local.emulator.endpoint());
+    let exports: Vec<_> =
+        variables.iter().map(|(name, value)| format!("    export {name}={value}")).collect();
+    format!(
+        r#"
+  API    {api}
+
+  Try:
+    curl -i {api}/jobs -H 'content-type: application/json' -d @events/requests/report.json
+    curl -i {api}/jobs/<id>
+
+  For `cargo lambda watch`, `cargo lambda invoke` and the AWS CLI in another terminal:
+    export PATH="$PWD/.venv/bin:$PATH"
+    export AWS_ENDPOINT_URL={endpoint} AWS_REGION={REGION} AWS_DEFAULT_REGION={REGION}
+    export AWS_ACCESS_KEY_ID={ACCESS_KEY} AWS_SECRET_ACCESS_KEY={SECRET_KEY}
+{}
+
+  Ctrl-C ends it and leaves nothing running. The functions' logs:
+"#,
+        exports.join("\n")
+    )
+}

@@ -1,0 +1,19 @@
+//! End to end: the real template with the real functions, in the emulator, with
+//! IAM enforced.
+//!
+//! The set-up is that of `cargo ops up`. All tests share one emulator, which is
+//! started by the first and ends with this process; those that disturb others
+//! deploy a stack of their own into it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on must fail"
+)]
+
+mod batches;
+mod idempotency;
+mod jobs;
+mod policies;
+mod support;
+mod template;

@@ -1,0 +1,197 @@
+//! The roles may do what the functions do, and nothing else.
+//!
+//! The emulator enforces IAM for every call that a function makes. It does not
+//! for what AWS's own poller does in the consumer's name (receive, delete, read
+//! the queue's attributes), and no claim here leads to the consumer's `GetItem`
+//! (the emulator always returns the old item); those four are only evaluated.
+
+use ops::messages::send_all;
+use ops::stack::{Stack, eventually};
+use serde_json::{Value, json};
+
+use crate::support::{PARAMETERS, PATIENCE, accepted, end_to_end, ended, new_id, probe, report};
+
+/// Everything that one of the roles might be thought to need.
+const ACTIONS: [&str; 13] = [
+    "dynamodb:BatchWriteItem",
+    "dynamodb:DeleteItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "dynamodb:Scan",
+    "dynamodb:UpdateItem",
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "sqs:PurgeQueue",
+    "sqs:ReceiveMessage",
+    "sqs:SendMessage",
+];
+
+#[test]
+fn each_role_may_do_exactly_what_it_needs() {
+    end_to_end(async |local| {
+        let stack = &local.stack;
+        let outputs = &stack.outputs;
+        let queue = queue_arn(stack, &outputs.queue_url).await;
+        let letters = queue_arn(stack, &outputs.dead_letter_queue_url).await;
+        let arguments = ["dynamodb", "describe-table", "--table-name", &outputs.table_name];
+        let table = stack.aws.json(&arguments).await.unwrap()["Table"]["TableArn"].clone();
+        let table = table.as_str().unwrap();
+
+        let producer = Role::of(stack, &outputs.producer).await;
+        producer.may_exactly(&["sqs:SendMessage"], &queue).await;
+        producer.may_exactly(&[], &letters).await;
+        producer.may_exactly(&["dynamodb:GetItem", "dynamodb:PutItem"], table).await;
+
+        let consumer = Role::of(stack, &outputs.consumer).await;
+        let of_the_queue = [
+            "sqs:ChangeMessageVisibility",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ReceiveMessage",
+        ];
+        consumer.may_exactly(&of_the_queue, &queue).await;
+        consumer.may_exactly(&["sqs:SendMessage"], &letters).await;
+        let of_the_table = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
+        consumer.may_exactly(&of_the_table, table).await;
+        for role in [producer, consumer] {
+            role.may_exactly(&[], "arn:aws:sqs:us-east-1:000000000000:another-queue").await;
+            role.may_exactly(&[], "arn:aws:dynamodb:us-east-1:000000000000:table/another").await;
+        }
+    });
+}
+
+/// A refused call is an error of the set-up, so the answer is 500, never 202.
+#[test]
+fn the_producer_needs_each_of_its_actions() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("producer-policy", &PARAMETERS).await.unwrap();
+        let role = Role::of(&stack, &stack.outputs.producer).await;
+        let request = report("Policy").to_string();
+        let id = accepted(&stack, &report("Policy"), None).await;
+
+        let policy = role.without("queue", "sqs:SendMessage").await;
+        let unkeyed = stack.api.post_job(request.as_str(), None).await.unwrap();
+        assert_eq!(unkeyed.status, 500, "sqs:SendMessage: {}", unkeyed.body);
+        role.restore("queue", &policy).await;
+
+        let policy = role.without("table", "dynamodb:PutItem").await;
+        let keyed = stack.api.post_job(request.as_str(), Some(&new_id())).await.unwrap();
+        assert_eq!(keyed.status, 500, "dynamodb:PutItem: {}", keyed.body);
+        role.restore("table", &policy).await;
+
+        let policy = role.without("table", "dynamodb:GetItem").await;
+        let job = stack.api.job(&id).await.unwrap();
+        assert_eq!(job.status, 500, "dynamodb:GetItem: {}", job.body);
+        role.restore("table", &policy).await;
+
+        assert_eq!(stack.api.job(&id).await.unwrap().status, 200);
+    });
+}
+
+#[test]
+fn the_consumer_needs_each_of_its_actions() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("consumer-policy", &PARAMETERS).await.unwrap();
+        let role = Role::of(&stack, &stack.outputs.consumer).await;
+
+        let policy = role.without("dead-letters", "sqs:SendMessage").await;
+        send_all(&stack, &["no job".to_owned()]).await.unwrap();
+        wait_for_log(&stack, "dead letter not sent").await;
+        role.restore("dead-letters", &policy).await;
+
+        let policy = role.without("queue", "sqs:ChangeMessageVisibility").await;
+        accepted(&stack, &probe(&["fail", "succeed"]), None).await;
+        wait_for_log(&stack, "visibility not changed").await;
+        role.restore("queue", &policy).await;
+
+        let policy = role.without("table", "dynamodb:UpdateItem").await;
+        accepted(&stack, &report("Update"), None).await;
+        wait_for_log(&stack, "\"outcome\":\"not-stored\"").await;
+        role.restore("table", &policy).await;
+
+        let policy = role.without("table", "dynamodb:PutItem").await;
+        accepted(&stack, &report("Put"), None).await;
+        wait_for_log(&stack, "\"outcome\":\"table-unreachable\"").await;
+        role.restore("table", &policy).await;
+
+        let id = accepted(&stack, &report("Restored"), None).await;
+        assert_eq!(ended(&stack, &id).await["state"], "succeeded");
+    });
+}
+
+/// A function's role.
+struct Role<'a> {
+    stack: &'a Stack,
+    arn: String,
+    name: String,
+}
+
+impl<'a> Role<'a> {
+    async fn of(stack: &'a Stack, function: &str) -> Self {
+        let arguments = ["lambda", "get-function-configuration", "--function-name", function];
+        let arn = stack.aws.json(&arguments).await.unwrap()["Role"].clone();
+        let arn = arn.as_str().unwrap().to_owned();
+        let name = arn.rsplit('/').next().unwrap().to_owned();
+        Self { stack, arn, name }
+    }
+
+    /// Checks all of [`ACTIONS`] on `resource` against those that are `allowed`.
+    async fn may_exactly(&self, allowed: &[&str], resource: &str) {
+        let mut arguments = vec!["iam", "simulate-principal-policy"];
+        arguments.extend(["--policy-source-arn", &self.arn, "--resource-arns", resource]);
+        arguments.push("--action-names");
+        arguments.extend(ACTIONS);
+        let answer = self.stack.aws.json(&arguments).await.unwrap();
+        let results = answer["EvaluationResults"].as_array().unwrap();
+        assert_eq!(results.len(), ACTIONS.len());
+        let granted: Vec<_> = results
+            .iter()
+            .filter(|result| result["EvalDecision"] == "allowed")
+            .map(|result| result["EvalActionName"].as_str().unwrap())
+            .collect();
+        assert_eq!(granted, allowed, "{} on {resource}", self.name);
+    }
+
+    /// Takes `action` out of a policy, and returns the policy as it was.
+    async fn without(&self, policy: &str, action: &str) -> Value {
+        let arguments =
+            ["iam", "get-role-policy", "--role-name", &self.name, "--policy-name", policy];
+        let answer = self.stack.aws.json(&arguments).await.unwrap();
+        let whole = answer["PolicyDocument"].clone();
+        let mut less = whole.clone();
+        let actions = &mut less["Statement"][0]["Action"];
+        match actions {
+            Value::Array(all) => all.retain(|one| one != action),
+            // A statement must name an action; this one is never called.
+            one => *one = json!("sqs:ListQueues"),
+        }
+        assert_ne!(less, whole, "{action} is not in the policy {policy}");
+        self.restore(policy, &less).await;
+        whole
+    }
+
+    async fn restore(&self, policy: &str, document: &Value) {
+        let document = document.to_string();
+        let mut arguments = vec!["iam", "put-role-policy", "--role-name", &self.name];
+        arguments.extend(["--policy-name", policy, "--policy-document", &document]);
+        self.stack.aws.call(&arguments).await.unwrap();
+    }
+}
+
+async fn queue_arn(stack: &Stack, url: &str) -> String {
+    let mut arguments = vec!["sqs", "get-queue-attributes", "--queue-url", url];
+    arguments.extend(["--attribute-names", "QueueArn"]);
+    let answer = stack.aws.json(&arguments).await.unwrap();
+    answer["Attributes"]["QueueArn"].as_str().unwrap().to_owned()
+}
+
+async fn wait_for_log(stack: &Stack, text: &str) {
+    let what = format!("the consumer logs {text}");
+    let logged = eventually(PATIENCE, &what, async || {
+        let lines = stack.logs.of_function(&stack.outputs.consumer, 0).await?;
+        Ok(lines.iter().any(|line| line.message.contains(text)).then_some(()))
+    });
+    logged.await.unwrap();
+}
