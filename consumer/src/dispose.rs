@@ -200,7 +200,9 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
 /// One event per record and outcome; never a payload.
 fn log(record: &Record, outcome: &Outcome, about: &Told, now: Timestamp) {
     let id = about.id.map(tracing::field::display);
-    let age_ms = about.created_at.map(|created_at| now.since(created_at).as_millis());
+    let age_ms = about
+        .created_at
+        .map(|created_at| u64::try_from(now.since(created_at).as_millis()).unwrap_or(u64::MAX));
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
