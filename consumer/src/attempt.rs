@@ -56,7 +56,11 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             last_attempt: self.is_last_receive(record),
             expires_at: now + self.settings.entry_ttl.as_duration(),
         };
-        let lease = match claimant.claim(&self.table, now).await {
+        let claim = timeout_at(deadline.stop_at(), claimant.claim(&self.table, now)).await;
+        let Ok(claim) = claim else {
+            return Outcome::TableUnreachable { error: "no answer in time".to_owned() };
+        };
+        let lease = match claim {
             Ok(Claim::Acquired(lease)) => lease,
             Ok(Claim::Duplicate) => return Outcome::Duplicate,
             Ok(Claim::Cancelled) => return Outcome::Cancelled,

@@ -93,7 +93,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 vec![self.dispose(&record, &outcome, &Told::default(), deadline).await]
             }
             Work::NoJob { error: DecodeError::NotYetKnown(message), record } => {
-                let outcome = self.not_understood(&message, &record).await;
+                let outcome = self.not_understood(&message, &record, deadline).await;
                 let about = Told::not_yet_known(&message);
                 vec![self.dispose(&record, &outcome, &about, deadline).await]
             }

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use shared::job::InvalidJob;
-use shared::message::{Message, NotYetKnown, Problem};
-use shared::table::{PutIf, TableError};
-use shared::telemetry::causes;
-use shared::{JobEntry, JobId, JobTable, State, Timestamp};
+use shared::message::{Message, NotYetKnown};
+use shared::{JobId, JobTable, Timestamp};
+
+use tokio::time::timeout_at;
 
 use crate::Consumer;
 use crate::backoff::Backoff;
 use crate::deadline::Deadline;
 use crate::event::Record;
-use crate::outcome::{Disposition, Outcome, Visible, reason};
+use crate::outcome::{Disposition, Outcome, Visible};
 use crate::queue::{DeadLetter, RetryQueue};
 use crate::text::clean;
 
@@ -24,6 +23,9 @@ const MAX_VISIBILITY: Duration = Duration::from_hours(12);
 /// The longest that a record can have been received before its invocation:
 /// Lambda's longest batching window.
 const MAX_BATCHING_WINDOW: Duration = Duration::from_mins(5);
+
+/// The error of a call that would have outlasted the invocation.
+pub(crate) const NO_TIME_LEFT: &str = "no time left";
 
 /// What happened to a record in SQS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 (true, outcome.is_outage())
             }
             Disposition::DeadLetter { reason, error } => {
-                let sent = self.dead_letter(record, reason, error, about).await;
+                let sent = self.dead_letter(record, reason, error, about, deadline).await;
                 if !sent {
                     self.show_again(record, Visible::AfterLongBackoff, deadline).await;
                 }
@@ -88,10 +90,10 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         let Some(receipt_handle) = &record.receipt_handle else { return };
         let visible_in = self.visible_in(record, visible, deadline);
         let change = self.queue.change_visibility(receipt_handle, visible_in);
-        let error = match tokio::time::timeout_at(deadline.answer_at(), change).await {
+        let error = match timeout_at(deadline.answer_at(), change).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.describe(),
-            Err(_) => "no time left".to_owned(),
+            Err(_) => NO_TIME_LEFT.to_owned(),
         };
         tracing::warn!(
             sqs.message_id = record.message_id,
@@ -122,6 +124,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         reason: &'static str,
         error: String,
         about: &Told,
+        deadline: &Deadline,
     ) -> bool {
         let mut attributes = vec![
             ("reason", reason.to_owned()),
@@ -138,62 +141,17 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
             group_id: record.group_id.as_deref(),
             trace_header: record.trace_header.as_deref(),
         };
-        match self.queue.dead_letter(&letter).await {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::error!(
-                    sqs.message_id = record.message_id,
-                    error = error.describe(),
-                    "dead letter not sent; the record comes back"
-                );
-                false
-            }
-        }
-    }
-
-    /// The outcome of a message that names a job which cannot be run here.
-    /// At its last receive the entry says so, unless the job was claimed.
-    pub(crate) async fn not_understood(&self, message: &NotYetKnown, record: &Record) -> Outcome {
-        let reason = match &message.problem {
-            Problem::Version(_) => reason::UNKNOWN_VERSION,
-            Problem::Job(InvalidJob::UnknownKind(_)) => reason::UNKNOWN_KIND,
-            Problem::Job(InvalidJob::Payload(_)) | Problem::Incomplete => reason::INVALID_PAYLOAD,
+        let error = match timeout_at(deadline.answer_at(), self.queue.dead_letter(&letter)).await {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => error.describe(),
+            Err(_) => NO_TIME_LEFT.to_owned(),
         };
-        let error = clean(&causes(&message.problem));
-        let last = self.is_last_receive(record);
-        if last && let Err(unreachable) = self.fail_unclaimed(message, reason, &error).await {
-            return Outcome::TableUnreachable { error: unreachable.describe() };
-        }
-        Outcome::NotUnderstood { reason, error, last }
-    }
-
-    async fn fail_unclaimed(
-        &self,
-        message: &NotYetKnown,
-        reason: &str,
-        error: &str,
-    ) -> Result<(), TableError> {
-        let now = self.clock.now();
-        let Some(fingerprint) = message.fingerprint.clone() else { return Ok(()) };
-        let condition = PutIf::Unclaimed { fingerprint: fingerprint.clone() };
-        let ttl = self.settings.entry_ttl.as_duration();
-        let kind = message.kind.as_deref().unwrap_or("unknown");
-        let entry = JobEntry {
-            state: State::Failed,
-            created_at: message.created_at.unwrap_or(now),
-            reason: Some(reason.to_owned()),
-            error: Some(error.to_owned()),
-            ..JobEntry::queued(
-                message.id,
-                &clean(kind),
-                message.principal.clone(),
-                fingerprint,
-                now,
-                ttl,
-            )
-        };
-        // Where the job was claimed, its entry knows better.
-        self.table.put(&entry, &condition, now).await.map(|_| ())
+        tracing::error!(
+            sqs.message_id = record.message_id,
+            error,
+            "dead letter not sent; the record comes back"
+        );
+        false
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod attempt;
 mod dispose;
+mod not_understood;
 mod text;
 
 pub mod backoff;

@@ -2,6 +2,7 @@
 //! fail, and whose time is tokio's paused clock.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -220,6 +221,8 @@ pub(crate) enum Fault {
     None,
     /// It fails, and has no effect.
     Fails,
+    /// It never answers.
+    Hangs,
     /// It takes effect, but the caller gets an error.
     AnswerLost,
     /// It takes effect, its answer is lost on the way, and it is sent again.
@@ -254,8 +257,10 @@ impl FaultyTable {
         // A call is a point at which others can go on.
         tokio::task::yield_now().await;
         let fault = self.next_fault();
-        if fault == Fault::Fails {
-            return Err(unavailable());
+        match fault {
+            Fault::Fails => return Err(unavailable()),
+            Fault::Hangs => pending().await,
+            _ => {}
         }
         let answer = call().await?;
         match (fault, answer) {
@@ -324,10 +329,14 @@ pub(crate) struct RecordingQueue {
     letters: Mutex<Vec<Letter>>,
     visible_in: Mutex<Vec<(String, u64)>>,
     pub(crate) is_down: AtomicBool,
+    pub(crate) hangs: AtomicBool,
 }
 
 impl RecordingQueue {
-    fn check(&self, operation: &'static str) -> Result<(), CallError> {
+    async fn check(&self, operation: &'static str) -> Result<(), CallError> {
+        if self.hangs.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
         if self.is_down.load(Ordering::Relaxed) {
             return Err(CallError::for_tests(operation, None));
         }
@@ -341,14 +350,14 @@ impl RetryQueue for RecordingQueue {
         receipt_handle: &str,
         visible_in: Duration,
     ) -> Result<(), CallError> {
-        self.check("ChangeMessageVisibility")?;
+        self.check("ChangeMessageVisibility").await?;
         let message_id = receipt_handle.trim_start_matches("receipt-").to_owned();
         self.visible_in.lock().unwrap().push((message_id, visible_in.as_secs()));
         Ok(())
     }
 
     async fn dead_letter(&self, letter: &DeadLetter<'_>) -> Result<(), CallError> {
-        self.check("SendMessage")?;
+        self.check("SendMessage").await?;
         self.letters.lock().unwrap().push(Letter {
             body: letter.body.to_owned(),
             attributes: letter.attributes.clone(),

@@ -1,5 +1,6 @@
 //! The function never times out by its own doing.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use consumer::Deadline;
@@ -8,7 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use shared::{State, Timestamp};
 
-use crate::rig::{Job, Rig, START};
+use crate::rig::{Fault, Job, Rig, START, TIMEOUT};
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_started_in_time_comes_back_untouched() {
@@ -90,4 +91,26 @@ async fn a_lease_lasts_longer_than_its_owner_can_run() {
     let (_, entry) = tokio::join!(rig.deliver(&batch), look);
     assert_eq!(entry.state, State::Running);
     assert_eq!(entry.lease_until, Some(START + Duration::from_secs(35)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_never_answer_do_not_outlast_the_invocation() {
+    let rig = Rig::new();
+    rig.consumer.queue.hangs.store(true, Ordering::Relaxed);
+    let quick = Job::probe(&json!(["succeed"]));
+    let permanent = Job::probe(&json!(["fail_permanently"]));
+    let unknown = Job::with_payload("from-the-future", &json!({}));
+    assert!(rig.deliver(&[quick.record("quick")]).await.unwrap().is_empty());
+
+    // The claim of one hangs, the settlement of another, and the queue for all.
+    for faults in [vec![Fault::Hangs], vec![Fault::None, Fault::Hangs], vec![]] {
+        let started = rig.now();
+        rig.faults(faults);
+        let records = [permanent.record("m-1"), unknown.record_at("m-2", 5), quick.record("quick")];
+        // An error brings back all of them, among them this one.
+        let failed = rig.deliver(&records).await.unwrap_or_else(|_| vec!["m-1".to_owned()]);
+        assert!(failed.contains(&"m-1".to_owned()), "{failed:?}");
+        assert!(rig.now().since(started) < TIMEOUT);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
 }
