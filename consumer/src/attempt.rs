@@ -2,13 +2,12 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures::FutureExt;
 use shared::entry::{Failure, Lease};
 use shared::job::Interrupted;
 use shared::message::Message;
-use shared::table::Settlement;
+use shared::table::{Settlement, TableError};
 use shared::telemetry::causes;
 use shared::{Job, JobTable, Timestamp};
 use tokio::time::timeout_at;
@@ -16,6 +15,7 @@ use tokio::time::timeout_at;
 use crate::Consumer;
 use crate::claim::{Claim, Claimant};
 use crate::deadline::Deadline;
+use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT};
 use crate::event::Record;
 use crate::handler::{ErrorKind, JobContext, JobError};
 use crate::jobs;
@@ -24,13 +24,9 @@ use crate::settle::{Settled, completion, failure, settle};
 use crate::tasks::Tasks;
 use crate::text::clean;
 
-/// What SQS waits after a lease has ended, so that a record does not come back
-/// in its last moment.
-const AFTER_LEASE: Duration = Duration::from_secs(1);
-
 /// How a handler's run ended.
 enum End {
-    Done { result: String },
+    Done { result: Option<String> },
     Retryable { error: String, not_before: Option<Timestamp> },
     Permanent { error: String },
     Interrupted { error: String },
@@ -42,11 +38,10 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         &self,
         message: &Message,
         record: &Record,
-        tasks: &Tasks,
         deadline: &Deadline,
     ) -> Outcome {
         if !deadline.may_start() {
-            return Outcome::NotStarted;
+            return self.not_started(message, record, deadline).await;
         }
         let now = self.clock.now();
         let claimant = Claimant {
@@ -54,47 +49,81 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             lease: Lease { token: self.ids.next(now), until: deadline.lease_until() },
             attempt: record.receive_count,
             last_attempt: self.is_last_receive(record),
-            expires_at: now + self.settings.entry_ttl.as_duration(),
+            entry_ttl: self.settings.entry_ttl.as_duration(),
         };
+        if let Some(outcome) = self.claim(&claimant, now, deadline).await {
+            return outcome;
+        }
+        let lease = claimant.lease;
+        if !deadline.may_start() {
+            // The claim took long. To start the job now would be to stop it.
+            let error = "no time was left to run it".to_owned();
+            let end = End::Retryable { error, not_before: Some(self.clock.now()) };
+            return self.settle(message, record, lease, end, deadline).await;
+        }
+        let context = context(&claimant, record, deadline);
+        let end = run(&message.job, &context).await;
+        let is_done = matches!(end, End::Done { .. });
+        // What was not done may run again as soon as its entry says so. While a
+        // thread is still at it, the lease must hold.
+        if !is_done && !context.tasks.end(deadline.settle_until()).await {
+            return Outcome::StillAlive { until: lease.until };
+        }
+        let outcome = self.settle(message, record, lease, end, deadline).await;
+        if is_done && !context.tasks.end(deadline.answer_at()).await {
+            return Outcome::StillAlive { until: lease.until };
+        }
+        outcome
+    }
+
+    /// Claims the job; the outcome, if it is not to be run.
+    async fn claim(
+        &self,
+        claimant: &Claimant<'_>,
+        now: Timestamp,
+        deadline: &Deadline,
+    ) -> Option<Outcome> {
         let claim = timeout_at(deadline.stop_at(), claimant.claim(&self.table, now)).await;
         let Ok(claim) = claim else {
-            return Outcome::TableUnreachable { error: "no answer in time".to_owned() };
+            return Some(Outcome::TableUnreachable { error: NO_TIME_LEFT.to_owned() });
         };
-        let lease = match claim {
-            Ok(Claim::Acquired(lease)) => lease,
-            Ok(Claim::Duplicate) => return Outcome::Duplicate,
-            Ok(Claim::Cancelled) => return Outcome::Cancelled,
-            Ok(Claim::Conflict) => return Outcome::Conflict,
+        let outcome = match claim {
+            Ok(Claim::Acquired(_)) => return None,
+            Ok(Claim::Duplicate) => Outcome::Duplicate,
+            Ok(Claim::Cancelled) => Outcome::Cancelled,
+            Ok(Claim::Conflict) => Outcome::Conflict,
             Ok(Claim::Interrupted) => {
-                let error = "the job was interrupted before".to_owned();
-                return Outcome::Interrupted { error };
+                Outcome::Interrupted { error: "the job was interrupted before".to_owned() }
             }
-            Ok(Claim::TooEarly(until)) => return Outcome::TooEarly { until },
-            Ok(Claim::InProgress(until)) => {
-                return Outcome::InProgress { until: until + AFTER_LEASE };
+            Ok(Claim::TooEarly(until)) => Outcome::TooEarly { until },
+            Ok(Claim::InProgress(until)) => Outcome::InProgress { until },
+            Ok(Claim::Unsteady) => Outcome::Unsteady,
+            Err(error @ TableError::Unreadable { .. }) => {
+                Outcome::EntryUnreadable { error: error.to_string() }
             }
-            Ok(Claim::Unsteady) => return Outcome::LeaseLost,
-            Err(error) => return Outcome::TableUnreachable { error: error.describe() },
+            Err(error) => Outcome::TableUnreachable { error: error.describe() },
         };
-        tracing::info!(
-            job.id = %message.id,
-            job.kind = message.job.kind(),
-            job.attempt = claimant.attempt,
-            sqs.message_id = record.message_id,
-            "job started"
-        );
-        let context = JobContext {
-            job_id: message.id,
-            kind: message.job.kind(),
-            attempt: claimant.attempt,
-            is_last_attempt: claimant.last_attempt,
-            principal: message.principal.clone(),
-            trace_header: record.trace_header.clone(),
-            stop_at: deadline.stop_at(),
-            tasks: tasks.of_handler(),
-        };
-        let end = run(&message.job, context).await;
-        self.settle(message, record, lease, end, deadline).await
+        Some(outcome)
+    }
+
+    /// A job that there was no time to start; failed, if SQS will not deliver
+    /// it again.
+    async fn not_started(
+        &self,
+        message: &Message,
+        record: &Record,
+        deadline: &Deadline,
+    ) -> Outcome {
+        if !self.is_last_receive(record) {
+            return Outcome::NotStarted;
+        }
+        let error = "no time was left to start it at its last receive".to_owned();
+        let now = self.clock.now();
+        let entry = message.queued_entry(now, self.settings.entry_ttl.as_duration());
+        match self.fail_unclaimed(entry, reason::RETRIES_EXHAUSTED, &error, deadline).await {
+            Ok(()) => Outcome::Exhausted { error },
+            Err(error) => Outcome::TableUnreachable { error },
+        }
     }
 
     /// Whether SQS will not deliver this copy again.
@@ -111,13 +140,11 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         deadline: &Deadline,
     ) -> Outcome {
         let (settlement, outcome) = self.consequence(record, end);
-        let give_up_at = deadline.answer_at();
+        let give_up_at = deadline.settle_until();
         match settle(&self.table, &self.clock, message.id, lease, &settlement, give_up_at).await {
             Settled::Stored => outcome,
             Settled::LeaseLost => Outcome::LeaseLost,
-            Settled::NotStored { error } => {
-                Outcome::NotStored { until: lease.until + AFTER_LEASE, error }
-            }
+            Settled::NotStored { error } => Outcome::NotStored { until: lease.until, error },
         }
     }
 
@@ -140,7 +167,12 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             End::Retryable { error, not_before } => {
                 let backoff = self.settings.backoff;
                 let delay = backoff.delay(record.receive_count, self.random.fraction());
-                let not_before = not_before.unwrap_or_else(|| self.clock.now() + delay);
+                let now = self.clock.now();
+                // Every wait is a receive: one that outlasts them all would let
+                // the message die unrun.
+                let receives_left = self.settings.max_receive_count - record.receive_count;
+                let latest = now + LONGEST_WAIT * receives_left;
+                let not_before = not_before.unwrap_or(now + delay).min(latest);
                 let settlement = Settlement::Release { error: error.clone(), not_before };
                 (settlement, Outcome::Released { not_before, error })
             }
@@ -148,29 +180,51 @@ impl<T: JobTable, Q> Consumer<T, Q> {
     }
 }
 
+fn context(claimant: &Claimant<'_>, record: &Record, deadline: &Deadline) -> JobContext {
+    let message = claimant.message;
+    tracing::info!(
+        job.id = %message.id,
+        job.kind = message.job.kind(),
+        job.attempt = claimant.attempt,
+        sqs.message_id = record.message_id,
+        "job started"
+    );
+    JobContext {
+        job_id: message.id,
+        kind: message.job.kind(),
+        attempt: claimant.attempt,
+        is_last_attempt: claimant.last_attempt,
+        principal: message.principal.clone(),
+        trace_header: record.trace_header.clone(),
+        stop_at: deadline.stop_at(),
+        tasks: Tasks::default(),
+    }
+}
+
 /// Runs the handler until it ends, panics, or must be stopped.
-async fn run(job: &Job, context: JobContext) -> End {
-    let stop_at = context.stop_at;
-    // A panic leaves nothing behind that another record could see: handlers
-    // share no state.
-    let handler = AssertUnwindSafe(jobs::run(job, &context)).catch_unwind();
+async fn run(job: &Job, context: &JobContext) -> End {
     let unexpected = |error: String| match job.interrupted() {
         Interrupted::Retry => End::Retryable { error, not_before: None },
         Interrupted::Hold => End::Interrupted { error },
     };
-    match timeout_at(stop_at, handler).await {
-        Ok(Ok(Ok(result))) => End::Done { result },
-        Ok(Ok(Err(JobError { kind, source }))) => {
-            let error = clean(&causes(&*source));
-            match kind {
-                ErrorKind::Permanent => End::Permanent { error },
-                ErrorKind::Retryable { not_before } => End::Retryable { error, not_before },
-                ErrorKind::Unexpected => unexpected(error),
+    let run = async {
+        match timeout_at(context.stop_at, jobs::run(job, context)).await {
+            Ok(Ok(result)) => End::Done { result },
+            Ok(Err(JobError { kind, source })) => {
+                let error = clean(&causes(&*source));
+                match kind {
+                    ErrorKind::Permanent => End::Permanent { error },
+                    ErrorKind::Retryable { not_before } => End::Retryable { error, not_before },
+                    ErrorKind::Unexpected => unexpected(error),
+                }
             }
+            Err(_) => unexpected("stopped for lack of time".to_owned()),
         }
-        Ok(Err(panic)) => unexpected(clean(&format!("panicked: {}", panic_text(&*panic)))),
-        Err(_) => unexpected("stopped for lack of time".to_owned()),
-    }
+    };
+    // A panic, also of what is dropped, leaves nothing behind that another
+    // record could see: handlers share no state.
+    let ended = AssertUnwindSafe(run).catch_unwind().await;
+    ended.unwrap_or_else(|panic| unexpected(clean(&format!("panicked: {}", panic_text(&*panic)))))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

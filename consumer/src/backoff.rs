@@ -13,18 +13,29 @@ pub struct Backoff {
     pub cap: Duration,
 }
 
-/// The bound for outages of the table, and for messages that wait for a newer
-/// consumer to be deployed. It grows past [`Backoff::cap`]'s default, so that
-/// the few receives of a message last for hours.
+/// The wait for what no retry of the job can mend: an outage of the table, a
+/// message for a consumer that is yet to be deployed. It begins with a minute,
+/// for a moment's throttling, and grows so fast that even five receives last
+/// for more than an hour.
 const LONG: Backoff = Backoff { base: Duration::from_mins(1), cap: Duration::from_hours(1) };
 
-impl Backoff {
-    /// The backoff of what no retry of the job can mend.
-    #[must_use]
-    pub const fn long() -> Self {
-        LONG
-    }
+/// By how much the long wait's bound grows with every receive.
+const LONG_GROWTH: u32 = 8;
 
+/// The longest wait of [`long_delay`].
+pub const LONGEST_DELAY: Duration = LONG.cap;
+
+/// The long wait after receive number `receive` (from 1), given a random
+/// `fraction` of 0 to 1. At least half of its bound: jitter must not shorten
+/// the hour.
+#[must_use]
+pub fn long_delay(receive: u32, fraction: f64) -> Duration {
+    let growth = LONG_GROWTH.saturating_pow(receive.saturating_sub(1));
+    let half = LONG.base.saturating_mul(growth).min(LONG.cap) / 2;
+    half + half.mul_f64(fraction.clamp(0.0, 1.0))
+}
+
+impl Backoff {
     /// The wait after receive number `receive` (from 1), given a random
     /// `fraction` of 0 to 1.
     #[must_use]
@@ -47,5 +58,14 @@ mod tests {
         assert_eq!(backoff.delay(u32::MAX, 1.0), backoff.cap);
         assert_eq!(backoff.delay(3, 0.25), Duration::from_secs(2));
         assert_eq!(backoff.delay(3, 0.0), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_outage_of_an_hour_does_not_use_up_the_receives() {
+        let waits = |fraction| (1..5).map(move |receive| long_delay(receive, fraction));
+        assert!(waits(0.0).sum::<Duration>() > Duration::from_hours(1));
+        let longest: Vec<_> = waits(1.0).map(|wait| wait.as_secs() / 60).collect();
+        assert_eq!(longest, [1, 8, 60, 60]);
+        assert_eq!(long_delay(u32::MAX, 1.0), LONGEST_DELAY);
     }
 }

@@ -17,7 +17,6 @@ use crate::dispose::{Disposed, Told};
 use crate::event::{self, EventError, Record};
 use crate::outcome::Outcome;
 use crate::queue::RetryQueue;
-use crate::tasks::Tasks;
 use crate::text::clean;
 
 /// Why a batch has no answer. SQS then shows all of its records again, and
@@ -63,24 +62,20 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         deadline: &Deadline,
     ) -> Result<SqsBatchResponse, BatchError> {
         let records = event::records(event)?;
-        let tasks = Tasks::default();
         let disposed: Vec<Vec<Disposed>> = stream::iter(split(records))
-            .map(|work| self.process(work, &tasks, deadline))
+            .map(|work| self.process(work, deadline))
             .buffer_unordered(self.settings.concurrency)
             .collect()
             .await;
-        if !tasks.have_ended(deadline.answer_at()).await {
-            return Err(BatchError::StillAlive);
-        }
         answer(disposed.into_iter().flatten().collect())
     }
 
     /// Gives every record of `work` its outcome, and tells SQS.
-    async fn process(&self, work: Work, tasks: &Tasks, deadline: &Deadline) -> Vec<Disposed> {
+    async fn process(&self, work: Work, deadline: &Deadline) -> Vec<Disposed> {
         match work {
             Work::Job { message, copies } => {
                 let Some(leader) = copies.first() else { return Vec::new() };
-                let outcome = self.attempt(&message, leader, tasks, deadline).await;
+                let outcome = self.attempt(&message, leader, deadline).await;
                 let about = &Told::job(&message);
                 let copies = copies.iter().enumerate().map(|(position, copy)| {
                     let outcome = if position == 0 { outcome.clone() } else { outcome.of_copy() };
@@ -138,6 +133,9 @@ fn split(records: Vec<Record>) -> Vec<Work> {
 /// The answer to Lambda: each message id that failed, once.
 fn answer(disposed: Vec<Disposed>) -> Result<SqsBatchResponse, BatchError> {
     let records = disposed.len();
+    if disposed.iter().any(|record| record.is_alive) {
+        return Err(BatchError::StillAlive);
+    }
     if records > 0 && disposed.iter().all(|record| record.is_outage) {
         return Err(BatchError::Outage(records));
     }

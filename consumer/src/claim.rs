@@ -4,6 +4,8 @@
 //! the entry that is there decides. Any other failure is no answer, and
 //! nothing is run without one.
 
+use std::time::Duration;
+
 use shared::entry::{Failure, Lease};
 use shared::job::Interrupted;
 use shared::message::Message;
@@ -12,7 +14,8 @@ use shared::{JobEntry, JobTable, State, Timestamp};
 
 use crate::outcome::reason;
 
-/// Tries to claim a job whose entry came and went between two calls.
+/// Tries to claim a job whose entry comes and goes between two calls. TTL or a
+/// person may delete it once; more is somebody at work on it.
 const MAX_TRIES: u32 = 3;
 
 /// What came of a claim.
@@ -47,8 +50,8 @@ pub struct Claimant<'a> {
     pub attempt: u32,
     /// Whether it is the last one.
     pub last_attempt: bool,
-    /// When the entry expires.
-    pub expires_at: Timestamp,
+    /// How long the entry lives from now on.
+    pub entry_ttl: Duration,
 }
 
 impl Claimant<'_> {
@@ -63,7 +66,7 @@ impl Claimant<'_> {
         let entry = self.entry(now);
         let condition = self.condition();
         for _ in 0..MAX_TRIES {
-            let old = match table.put(&entry, &condition, now).await? {
+            let old = match put(table, &entry, &condition, now).await? {
                 Written::Yes => return Ok(Claim::Acquired(self.lease)),
                 Written::No(Some(old)) => *old,
                 Written::No(None) => match table.get(entry.id).await? {
@@ -118,6 +121,8 @@ impl Claimant<'_> {
         });
         match table.settle(old.id, token, &hold, now).await? {
             Written::Yes => Ok(claim),
+            // The SDK's retry met its own write, or somebody else's same one.
+            Written::No(Some(entry)) if entry.state == State::Held => Ok(claim),
             Written::No(_) => Ok(Claim::Unsteady),
         }
     }
@@ -135,25 +140,30 @@ impl Claimant<'_> {
     }
 
     fn entry(&self, now: Timestamp) -> JobEntry {
-        let message = self.message;
         JobEntry {
-            id: message.id,
-            kind: message.job.kind().to_owned(),
             state: State::Running,
-            principal: message.principal.clone(),
-            fingerprint: message.fingerprint.clone(),
-            created_at: message.created_at.unwrap_or(now),
-            updated_at: now,
-            expires_at: self.expires_at,
             attempt: self.attempt,
             last_attempt: self.last_attempt,
             lease_token: Some(self.lease.token),
             lease_until: Some(self.lease.until),
-            not_before: None,
-            reason: None,
-            error: None,
-            result: None,
-            result_omitted: false,
+            ..self.message.queued_entry(now, self.entry_ttl)
         }
+    }
+}
+
+/// Puts once more where nobody answered: had the first put taken effect, the
+/// second meets its own token. Left alone, the lease would have no owner, and
+/// a job that is held when interrupted would count as interrupted.
+async fn put(
+    table: &impl JobTable,
+    entry: &JobEntry,
+    condition: &PutIf,
+    now: Timestamp,
+) -> Result<Written, TableError> {
+    match table.put(entry, condition, now).await {
+        Err(TableError::Call(error)) if error.code().is_none() => {
+            table.put(entry, condition, now).await
+        }
+        answer => answer,
     }
 }

@@ -6,12 +6,12 @@ use shared::aws::CallLimits;
 use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
 use shared::telemetry::LogLevel;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST_DELAY};
 
 /// Limits of one call to DynamoDB or SQS.
 ///
-/// A good answer takes milliseconds. Two operations fit the time that
-/// [`crate::deadline`] keeps free at the end of an invocation.
+/// A good answer takes milliseconds. [`crate::deadline`] keeps two operations
+/// free at the end of an invocation.
 pub const CALL_LIMITS: CallLimits =
     CallLimits { attempt: Duration::from_millis(700), operation: Duration::from_millis(1_800) };
 
@@ -94,7 +94,7 @@ fn read_settings<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Opt
     })
 }
 
-/// A job that waits the cap before each of its receives must not outlive the
+/// A job that waits longest before each of its receives must not outlive the
 /// queue's retention, or SQS would delete it unseen.
 fn read_backoff<L: Fn(&str) -> Option<String>>(
     env: &mut Environment<L>,
@@ -110,10 +110,11 @@ fn read_backoff<L: Fn(&str) -> Option<String>>(
     if base > cap {
         return env.problem("BACKOFF_BASE_SECONDS is larger than BACKOFF_CAP_SECONDS".to_owned());
     }
-    if cap.saturating_mul(u64::from(receives)) >= retention {
+    let longest = cap.max(LONGEST_DELAY.as_secs());
+    if longest.saturating_mul(u64::from(receives)) >= retention {
         return env.problem(format!(
-            "BACKOFF_CAP_SECONDS ({cap}) times MAX_RECEIVE_COUNT ({receives}) must be less than \
-             QUEUE_RETENTION_SECONDS ({retention})"
+            "the longest wait ({longest} s, of BACKOFF_CAP_SECONDS and an outage's) times \
+             MAX_RECEIVE_COUNT ({receives}) must be less than QUEUE_RETENTION_SECONDS ({retention})"
         ));
     }
     Some(Backoff { base: Duration::from_secs(base), cap: Duration::from_secs(cap) })
@@ -172,7 +173,7 @@ mod tests {
         check(&[("TABLE_NAME", " ")], "TABLE_NAME is not set");
         check(&[("FUNCTION_TIMEOUT_SECONDS", "9")], "between 10 and 900");
         check(&[("BACKOFF_CAP_SECONDS", "1")], "larger than BACKOFF_CAP_SECONDS");
-        check(&[("QUEUE_RETENTION_SECONDS", "4500")], "must be less than QUEUE_RETENTION_SECONDS");
+        check(&[("QUEUE_RETENTION_SECONDS", "18000")], "must be less than QUEUE_RETENTION_SECONDS");
         check(&[("ENTRY_TTL_DAYS", "7")], "ENTRY_TTL_DAYS");
     }
 }

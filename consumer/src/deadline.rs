@@ -1,30 +1,41 @@
 //! The time that an invocation has.
 //!
 //! ```text
-//! invoked ........................ start_until ... stop_at ........ deadline
-//!         records start and run                run          settle
+//! invoked ................. stop_at ...... settle_until ...... answer_at .. end
+//!         claim and run             settle               tell SQS        answer
 //! ```
 //!
-//! A function that is killed at its deadline loses what it knows: which
-//! records succeeded. So it stops its jobs before that, and answers.
+//! A function that is killed at its end loses what it knows: which records
+//! succeeded. So it stops its jobs before that, and answers.
 
 use std::time::Duration;
 
 use shared::{Clock, Timestamp};
 use tokio::time::Instant;
 
-/// Kept free at the end, to give back what was stopped and to answer: one
-/// settlement and one visibility change, see `CALL_LIMITS`, with time over.
-const SETTLE: Duration = Duration::from_secs(4);
+use crate::config::CALL_LIMITS;
+
+/// For answering Lambda once everything is said to AWS.
+const ANSWER: Duration = Duration::from_millis(400);
+
+/// For one call that tells SQS: a dead letter, or a visibility.
+const TELL: Duration = CALL_LIMITS.operation;
+
+/// For one call that settles a job which was stopped.
+const SETTLE: Duration = CALL_LIMITS.operation;
 
 /// A job that would have less time than this is not started.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
 
-/// A lease lasts this much longer than the invocation: clocks of two hosts
-/// disagree by less, and Lambda kills within this. SQS shows the message again
-/// after 6 times the function's timeout of at least 10 s, so the lease ends
-/// before that.
-const LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// The clocks of two hosts disagree by less than this. What waits for another
+/// host's moment waits this much longer, or it would come too early and use up
+/// a receive.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(2);
+
+/// A lease lasts this much longer than the invocation: for clocks that
+/// disagree, and for a kill that comes late. SQS shows the message again after
+/// 6 times the function's timeout of at least 10 s, so the lease ends before.
+const LEASE_MARGIN: Duration = CLOCK_SKEW.saturating_add(Duration::from_secs(3));
 
 /// The longest invocation that Lambda allows. A deadline further ahead is a
 /// mistake of whoever made the event.
@@ -33,7 +44,6 @@ const LONGEST_INVOCATION: Duration = Duration::from_mins(15);
 /// When this invocation must have done what.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    /// Started this long before, by the runtime's clock.
     invoked: Instant,
     at: Timestamp,
     left: Duration,
@@ -71,19 +81,23 @@ impl Deadline {
     /// When running jobs are stopped.
     #[must_use]
     pub fn stop_at(&self) -> Instant {
-        self.invoked + self.left.saturating_sub(SETTLE)
+        self.before_end(ANSWER + TELL + SETTLE)
     }
 
-    /// When writing must have ended, so that the answer still gets out.
+    /// Until when entries are written.
+    #[must_use]
+    pub fn settle_until(&self) -> Instant {
+        self.before_end(ANSWER + TELL)
+    }
+
+    /// When everything must be said to AWS.
     #[must_use]
     pub fn answer_at(&self) -> Instant {
-        self.invoked + self.left.saturating_sub(SETTLE / 10)
+        self.before_end(ANSWER)
     }
 
-    /// How long ago the invocation began.
-    #[must_use]
-    pub fn elapsed(&self) -> Duration {
-        self.invoked.elapsed()
+    fn before_end(&self, reserve: Duration) -> Instant {
+        self.invoked + self.left.saturating_sub(reserve)
     }
 }
 
@@ -119,6 +133,7 @@ mod tests {
         assert!(deadline.may_start());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!deadline.may_start());
-        assert!(deadline.stop_at() < deadline.answer_at());
+        assert!(deadline.stop_at() < deadline.settle_until());
+        assert!(deadline.settle_until() < deadline.answer_at());
     }
 }

@@ -8,21 +8,19 @@ use shared::{JobId, JobTable, Timestamp};
 use tokio::time::timeout_at;
 
 use crate::Consumer;
-use crate::backoff::Backoff;
-use crate::deadline::Deadline;
+use crate::backoff::long_delay;
+use crate::deadline::{CLOCK_SKEW, Deadline};
 use crate::event::Record;
 use crate::outcome::{Disposition, Outcome, Visible};
 use crate::queue::{DeadLetter, RetryQueue};
 use crate::text::clean;
 
-/// SQS hides a message for at most this long after it was received.
+/// The longest that a record is hidden. SQS hides a message for 12 h at most
+/// after it was received, which may be a batching window (5 min at most) and an
+/// invocation (15 min at most) ago.
 ///
 /// Source: `ChangeMessageVisibility`, Amazon SQS API reference.
-const MAX_VISIBILITY: Duration = Duration::from_hours(12);
-
-/// The longest that a record can have been received before its invocation:
-/// Lambda's longest batching window.
-const MAX_BATCHING_WINDOW: Duration = Duration::from_mins(5);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(12 * 60 - 5 - 15);
 
 /// The error of a call that would have outlasted the invocation.
 pub(crate) const NO_TIME_LEFT: &str = "no time left";
@@ -35,6 +33,8 @@ pub(crate) struct Disposed {
     pub(crate) is_returned: bool,
     /// Whether table or queue could not be reached.
     pub(crate) is_outage: bool,
+    /// Whether a thread of its handler is still at work.
+    pub(crate) is_alive: bool,
 }
 
 /// What the log and a dead letter say of the job.
@@ -81,14 +81,15 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 (!sent, !sent)
             }
         };
-        Disposed { message_id: record.message_id.clone(), is_returned, is_outage }
+        let is_alive = matches!(outcome, Outcome::StillAlive { .. });
+        Disposed { message_id: record.message_id.clone(), is_returned, is_outage, is_alive }
     }
 
     /// Asks SQS to show a record again. If that fails, SQS does so after the
     /// queue's visibility timeout: later or sooner, but never not.
     async fn show_again(&self, record: &Record, visible: Visible, deadline: &Deadline) {
         let Some(receipt_handle) = &record.receipt_handle else { return };
-        let visible_in = self.visible_in(record, visible, deadline);
+        let visible_in = self.visible_in(record, visible);
         let change = self.queue.change_visibility(receipt_handle, visible_in);
         let error = match timeout_at(deadline.answer_at(), change).await {
             Ok(Ok(())) => return,
@@ -104,17 +105,16 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
 
     /// How long a record stays hidden: whole seconds, rounded up, so that it
     /// does not come back just before its moment.
-    fn visible_in(&self, record: &Record, visible: Visible, deadline: &Deadline) -> Duration {
+    fn visible_in(&self, record: &Record, visible: Visible) -> Duration {
         let receive = record.receive_count;
         let wanted = match visible {
             Visible::Now => Duration::ZERO,
-            Visible::At(moment) => moment.since(self.clock.now()),
+            Visible::At(moment) => moment.since(self.clock.now()) + CLOCK_SKEW,
             Visible::AfterBackoff => self.settings.backoff.delay(receive, self.random.fraction()),
-            Visible::AfterLongBackoff => Backoff::long().delay(receive, self.random.fraction()),
+            Visible::AfterLongBackoff => long_delay(receive, self.random.fraction()),
         };
         let seconds = wanted.as_secs() + u64::from(wanted.subsec_nanos() > 0);
-        let left = MAX_VISIBILITY.saturating_sub(MAX_BATCHING_WINDOW + deadline.elapsed());
-        Duration::from_secs(seconds.min(left.as_secs()))
+        Duration::from_secs(seconds).min(LONGEST_WAIT)
     }
 
     /// Sends the record's message to the dead-letter queue; whether it is there.

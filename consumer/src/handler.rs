@@ -8,6 +8,10 @@
 //! - [`JobError::retryable`]: nothing happened yet, try again.
 //! - any other error, by `?`: try again; but a job of a kind that is held when
 //!   interrupted waits for a person, since nobody knows what happened.
+//!
+//! The jobs of a batch share one thread. A handler that computes for long, or
+//! calls what blocks, must do so in [`JobContext::spawn_blocking`]: it would
+//! stop its neighbours, and nothing could stop it in time.
 
 use std::error::Error;
 use std::time::Duration;
@@ -16,7 +20,7 @@ use shared::{JobId, Principal, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::tasks::OwnTasks;
+use crate::tasks::Tasks;
 
 /// What a handler may know of the job that it runs.
 #[derive(Debug)]
@@ -37,7 +41,7 @@ pub struct JobContext {
     pub trace_header: Option<String>,
     /// When the handler will be stopped.
     pub stop_at: Instant,
-    pub(crate) tasks: OwnTasks,
+    pub(crate) tasks: Tasks,
 }
 
 impl JobContext {

@@ -9,21 +9,22 @@ use shared::Job;
 
 use crate::handler::{JobContext, JobError};
 
-/// Runs the handler of `job`; its result as JSON text.
+/// Runs the handler of `job`; its result as JSON text, if it has such a form.
 ///
 /// # Errors
 ///
 /// What the handler said, see [`crate::handler`].
-pub async fn run(job: &Job, context: &JobContext) -> Result<String, JobError> {
-    match job {
+pub async fn run(job: &Job, context: &JobContext) -> Result<Option<String>, JobError> {
+    Ok(match job {
         #[cfg(feature = "probe")]
         Job::Probe(probe) => to_json(&probe::run(probe, context).await?),
         Job::Report(report) => to_json(&report::run(report, context).await?),
-    }
+    })
 }
 
-/// A result that is no JSON would be none after a retry either, and the work
-/// is done: hence permanent.
-fn to_json(result: &impl Serialize) -> Result<String, JobError> {
-    serde_json::to_string(result).map_err(JobError::permanent)
+/// The work is done, so a result that cannot be written is no failure.
+fn to_json(result: &impl Serialize) -> Option<String> {
+    serde_json::to_string(result)
+        .inspect_err(|error| tracing::error!(%error, "the result is no JSON, and is not kept"))
+        .ok()
 }

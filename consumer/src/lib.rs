@@ -18,8 +18,10 @@
 //! | in-progress | returned, visible after the lease | unchanged |
 //! | too-early | returned, visible at `not_before` | unchanged |
 //! | not-stored | returned, visible after the lease | `running` |
-//! | table-unreachable | returned, long backoff | unchanged |
-//! | lease-lost, not-started, unreadable-record | returned, backoff | unchanged |
+//! | still-alive | the process ends itself; visible after the lease | `running` |
+//! | table-unreachable, entry-unreadable | returned, long backoff | unchanged |
+//! | lease-lost, unsteady, not-started, unreadable-record | returned, backoff | unchanged |
+//! | not-started at the last receive | returned, visible now: SQS moves it to the DLQ | `failed` |
 
 mod attempt;
 mod dispose;
@@ -38,8 +40,6 @@ pub mod outcome;
 pub mod queue;
 pub mod settle;
 pub mod tasks;
-
-use std::sync::Arc;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::value::RawValue;
@@ -69,7 +69,8 @@ pub struct Consumer<T, Q> {
     pub random: Random,
 }
 
-/// The exit code of a process that ends itself because work was still alive.
+/// The exit code of a process that ends itself because work was still alive:
+/// `EX_TEMPFAIL` of sysexits.h, try again later.
 const STILL_ALIVE_EXIT_CODE: i32 = 75;
 
 /// Takes batches from Lambda, one after the other, until the process ends.
@@ -79,25 +80,22 @@ const STILL_ALIVE_EXIT_CODE: i32 = 75;
 /// The Lambda Runtime API cannot be reached.
 pub async fn run<T, Q>(consumer: Consumer<T, Q>) -> Result<(), Error>
 where
-    T: JobTable + 'static,
-    Q: RetryQueue + 'static,
+    T: JobTable,
+    Q: RetryQueue,
 {
-    let consumer = Arc::new(consumer);
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
-        let consumer = Arc::clone(&consumer);
-        async move {
-            let named = Timestamp::from_millis(event.context.deadline);
-            let timeout = consumer.settings.function_timeout;
-            let deadline = Deadline::new(&consumer.clock, named, timeout);
-            consumer.handle(&event.payload, &deadline).await.map_err(|error| {
-                let error_text = causes(&error);
-                tracing::error!(error = error_text, "batch failed; all of its records come back");
-                if error == BatchError::StillAlive {
-                    std::process::exit(STILL_ALIVE_EXIT_CODE);
-                }
-                error_text
-            })
-        }
+    let consumer = &consumer;
+    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
+        let named = Timestamp::from_millis(event.context.deadline);
+        let timeout = consumer.settings.function_timeout;
+        let deadline = Deadline::new(&consumer.clock, named, timeout);
+        consumer.handle(&event.payload, &deadline).await.map_err(|error| {
+            let error_text = causes(&error);
+            tracing::error!(error = error_text, "batch failed; all of its records come back");
+            if error == BatchError::StillAlive {
+                std::process::exit(STILL_ALIVE_EXIT_CODE);
+            }
+            error_text
+        })
     }))
     .await
 }

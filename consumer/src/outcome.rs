@@ -60,6 +60,13 @@ pub enum Outcome {
         /// Until when.
         until: Timestamp,
     },
+    /// The entry changed under every try to claim the job.
+    Unsteady,
+    /// The entry is not one that this consumer can read.
+    EntryUnreadable {
+        /// What cannot be read.
+        error: String,
+    },
     /// The table gave no answer, so nothing was run.
     TableUnreachable {
         /// What the call said.
@@ -74,6 +81,11 @@ pub enum Outcome {
     },
     /// Another invocation took the job over, or somebody changed its entry.
     LeaseLost,
+    /// A thread of the handler could not be stopped, and is still at work.
+    StillAlive {
+        /// When the lease is over.
+        until: Timestamp,
+    },
     /// There was no time left to start.
     NotStarted,
     /// The record has no body that can be read, or sent on.
@@ -103,7 +115,7 @@ pub enum Visible {
     /// At once: SQS then moves it to the dead-letter queue, since its receives
     /// are used up.
     Now,
-    /// At this moment.
+    /// At this moment, by whichever clock is the slowest.
     At(Timestamp),
     /// After the configured backoff.
     AfterBackoff,
@@ -158,13 +170,14 @@ impl Outcome {
             Self::NotUnderstood { reason, error, last: true } => {
                 DeadLetter { reason, error: error.clone() }
             }
-            Self::NotUnderstood { last: false, .. } | Self::TableUnreachable { .. } => {
-                Return(Visible::AfterLongBackoff)
-            }
+            Self::NotUnderstood { last: false, .. }
+            | Self::EntryUnreadable { .. }
+            | Self::TableUnreachable { .. } => Return(Visible::AfterLongBackoff),
             Self::InProgress { until }
             | Self::TooEarly { until }
+            | Self::StillAlive { until }
             | Self::NotStored { until, .. } => Return(Visible::At(*until)),
-            Self::LeaseLost | Self::NotStarted | Self::UnreadableRecord => {
+            Self::Unsteady | Self::LeaseLost | Self::NotStarted | Self::UnreadableRecord => {
                 Return(Visible::AfterBackoff)
             }
         }
@@ -183,7 +196,7 @@ impl Outcome {
     /// Whether the cause lies outside of the record and of its job.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::TableUnreachable { .. })
+        matches!(self, Self::TableUnreachable { .. } | Self::NotStored { .. })
     }
 
     /// The outcome's name in logs.
@@ -202,9 +215,12 @@ impl Outcome {
             Self::NotUnderstood { .. } => "not-understood",
             Self::InProgress { .. } => "in-progress",
             Self::TooEarly { .. } => "too-early",
+            Self::Unsteady => "unsteady",
+            Self::EntryUnreadable { .. } => "entry-unreadable",
             Self::TableUnreachable { .. } => "table-unreachable",
             Self::NotStored { .. } => "not-stored",
             Self::LeaseLost => "lease-lost",
+            Self::StillAlive { .. } => "still-alive",
             Self::NotStarted => "not-started",
             Self::UnreadableRecord => "unreadable-record",
         }
@@ -220,6 +236,7 @@ impl Outcome {
             | Self::Interrupted { error }
             | Self::Undecodable { error }
             | Self::NotUnderstood { error, .. }
+            | Self::EntryUnreadable { error }
             | Self::TableUnreachable { error }
             | Self::NotStored { error, .. } => Some(error),
             _ => None,

@@ -6,9 +6,13 @@
 use std::time::Duration;
 
 use shared::entry::{Failure, Lease};
-use shared::table::{Settlement, TableError, Written};
-use shared::{Clock, JobId, JobTable};
+use shared::table::{PutIf, Settlement, TableError, Written};
+use shared::{Clock, JobEntry, JobId, JobTable, State};
 use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::Consumer;
+use crate::deadline::Deadline;
+use crate::dispose::NO_TIME_LEFT;
 
 /// Between two tries to store what must not be lost. Each try has the SDK's
 /// own attempts in it.
@@ -31,9 +35,8 @@ pub enum Settled {
 
 /// Stores `settlement`, trying until `give_up_at`.
 ///
-/// A completion and a failure are worth that: the work is done, or must not
-/// be done again. What is released runs again anyway, at the latest when its
-/// lease is over, so one try is enough.
+/// Every settlement is worth that. Without it, what was done would be done
+/// again, and a job that is held when interrupted would count as interrupted.
 pub async fn settle(
     table: &impl JobTable,
     clock: &Clock,
@@ -42,15 +45,12 @@ pub async fn settle(
     settlement: &Settlement,
     give_up_at: Instant,
 ) -> Settled {
-    let mut last_error = "no answer in time".to_owned();
+    let mut last_error = NO_TIME_LEFT.to_owned();
     let tries = async {
         loop {
             match settle_once(table, clock, id, lease, settlement).await {
                 Ok(settled) => return settled,
                 Err(error) => last_error = error.describe(),
-            }
-            if matches!(settlement, Settlement::Release { .. }) {
-                return Settled::NotStored { error: last_error.clone() };
             }
             sleep(PAUSE).await;
         }
@@ -78,13 +78,43 @@ async fn settle_once(
     Ok(if ours { Settled::Stored } else { Settled::LeaseLost })
 }
 
-/// The settlement of a job that did its work. A result that is larger than
-/// `max_bytes` is not kept; the job has succeeded all the same, and must never
-/// run again for that.
+impl<T: JobTable, Q> Consumer<T, Q> {
+    /// Writes `failed` for a job that nobody has claimed: it is absent, or
+    /// queued. Where it was claimed, its entry knows better and stays.
+    ///
+    /// # Errors
+    ///
+    /// The table gave no answer; the entry may still say `queued`.
+    pub(crate) async fn fail_unclaimed(
+        &self,
+        queued: JobEntry,
+        reason: &str,
+        error: &str,
+        deadline: &Deadline,
+    ) -> Result<(), String> {
+        let condition = PutIf::Unclaimed { fingerprint: queued.fingerprint.clone() };
+        let failed = JobEntry {
+            state: State::Failed,
+            reason: Some(reason.to_owned()),
+            error: Some(error.to_owned()),
+            ..queued
+        };
+        let put = self.table.put(&failed, &condition, failed.updated_at);
+        match timeout_at(deadline.settle_until(), put).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.describe()),
+            Err(_) => Err(NO_TIME_LEFT.to_owned()),
+        }
+    }
+}
+
+/// The settlement of a job that did its work. A result that is no JSON or is
+/// larger than `max_bytes` is not kept; the job has succeeded all the same, and
+/// must never run again for that.
 #[must_use]
-pub fn completion(result: String, max_bytes: usize) -> Settlement {
-    let fits = result.len() <= max_bytes;
-    Settlement::Complete { result: fits.then_some(result), result_omitted: !fits }
+pub fn completion(result: Option<String>, max_bytes: usize) -> Settlement {
+    let result = result.filter(|result| result.len() <= max_bytes);
+    Settlement::Complete { result_omitted: result.is_none(), result }
 }
 
 /// The settlement of a job that will not run again by itself.
@@ -101,7 +131,8 @@ mod tests {
     fn a_result_that_is_too_large_is_left_out_and_the_job_succeeds() {
         let kept = Settlement::Complete { result: Some("1234".to_owned()), result_omitted: false };
         let left_out = Settlement::Complete { result: None, result_omitted: true };
-        assert_eq!(completion("1234".to_owned(), 4), kept);
-        assert_eq!(completion("12345".to_owned(), 4), left_out);
+        assert_eq!(completion(Some("1234".to_owned()), 4), kept);
+        assert_eq!(completion(Some("12345".to_owned()), 4), left_out);
+        assert_eq!(completion(None, 4), left_out);
     }
 }

@@ -15,21 +15,23 @@ use tokio::time::{Instant, sleep};
 /// Between two looks at whether the last work has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The tasks and threads of one invocation's handlers.
-#[derive(Clone, Debug, Default)]
-pub struct Tasks {
-    alive: Arc<AtomicUsize>,
-}
-
-/// The tasks of one handler; they are aborted when it ends or is dropped.
+/// The tasks and threads of one handler. Tasks are aborted when this is
+/// dropped.
 #[derive(Debug, Default)]
-pub(crate) struct OwnTasks {
-    all: Tasks,
+pub(crate) struct Tasks {
+    alive: Arc<AtomicUsize>,
     handles: Mutex<Vec<AbortHandle>>,
 }
 
 /// Counts as alive until it is dropped.
 struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(count))
+    }
+}
 
 impl Drop for Alive {
     fn drop(&mut self) {
@@ -38,13 +40,36 @@ impl Drop for Alive {
 }
 
 impl Tasks {
-    /// The tasks of a handler.
-    pub(crate) fn of_handler(&self) -> OwnTasks {
-        OwnTasks { all: self.clone(), handles: Mutex::default() }
+    #[expect(clippy::disallowed_methods, reason = "this is how handlers spawn")]
+    pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        let alive = Alive::begin(&self.alive);
+        let handle = tokio::spawn(async move {
+            let _alive = alive;
+            future.await
+        });
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle.abort_handle());
+        handle
     }
 
-    /// Waits until nothing is alive; whether that was so by `give_up_at`.
-    pub(crate) async fn have_ended(&self, give_up_at: Instant) -> bool {
+    #[expect(clippy::disallowed_methods, reason = "this is how handlers block")]
+    pub(crate) fn spawn_blocking<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let alive = Alive::begin(&self.alive);
+        tokio::task::spawn_blocking(move || {
+            let _alive = alive;
+            work()
+        })
+    }
+
+    /// Aborts the tasks, and waits until nothing is alive; whether that was so
+    /// by `give_up_at`. A thread cannot be aborted.
+    pub(crate) async fn end(&self, give_up_at: Instant) -> bool {
+        self.abort();
         while self.alive.load(Ordering::Acquire) > 0 {
             if Instant::now() >= give_up_at {
                 return false;
@@ -54,44 +79,14 @@ impl Tasks {
         true
     }
 
-    fn begin(&self) -> Alive {
-        self.alive.fetch_add(1, Ordering::AcqRel);
-        Alive(Arc::clone(&self.alive))
-    }
-}
-
-impl OwnTasks {
-    #[expect(clippy::disallowed_methods, reason = "this is how handlers spawn")]
-    pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        let alive = self.all.begin();
-        let handle = tokio::spawn(async move {
-            let _alive = alive;
-            future.await
-        });
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        handles.push(handle.abort_handle());
-        handle
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is how handlers block")]
-    pub(crate) fn spawn_blocking<R: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> R + Send + 'static,
-    ) -> JoinHandle<R> {
-        let alive = self.all.begin();
-        tokio::task::spawn_blocking(move || {
-            let _alive = alive;
-            work()
-        })
-    }
-}
-
-impl Drop for OwnTasks {
-    fn drop(&mut self) {
-        let handles = self.handles.get_mut().unwrap_or_else(PoisonError::into_inner);
+    fn abort(&self) {
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         handles.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.abort();
     }
 }

@@ -5,14 +5,18 @@
 //! know. The payload is the text that the client sent and the producer
 //! validated, digit for digit.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::entry::JobEntry;
 use crate::fingerprint::Fingerprint;
 use crate::job::{InvalidJob, Job};
 use crate::job_id::JobId;
 use crate::principal::Principal;
 use crate::sources::Timestamp;
+use crate::validation::Invalid;
 
 /// The version of the wire format that this code writes and reads.
 pub const VERSION: u64 = 1;
@@ -95,6 +99,32 @@ impl Message {
     }
 }
 
+impl Message {
+    /// The entry of its job, as if it had just been accepted.
+    #[must_use]
+    pub fn queued_entry(&self, now: Timestamp, ttl: Duration) -> JobEntry {
+        let (principal, fingerprint) = (self.principal.clone(), self.fingerprint.clone());
+        JobEntry {
+            created_at: self.created_at.unwrap_or(now),
+            ..JobEntry::queued(self.id, self.job.kind(), principal, fingerprint, now, ttl)
+        }
+    }
+}
+
+impl NotYetKnown {
+    /// The entry of its job, as if it had just been accepted; `None` if the
+    /// message has no fingerprint.
+    #[must_use]
+    pub fn queued_entry(&self, now: Timestamp, ttl: Duration) -> Option<JobEntry> {
+        let (principal, fingerprint) = (self.principal.clone(), self.fingerprint.clone()?);
+        let kind = self.kind.as_deref().unwrap_or("unknown");
+        Some(JobEntry {
+            created_at: self.created_at.unwrap_or(now),
+            ..JobEntry::queued(self.id, kind, principal, fingerprint, now, ttl)
+        })
+    }
+}
+
 /// The fields, unread, so that a message that cannot be understood still
 /// tells its id.
 #[derive(Deserialize)]
@@ -140,7 +170,10 @@ impl Wire<'_> {
         let job = Job::parse(&kind, payload).map_err(|invalid| refuse(Problem::Job(invalid)))?;
         let fingerprint = match sent {
             Some(sent) => sent,
-            None => Fingerprint::of(&kind, payload).map_err(|_| (Problem::Incomplete, None))?,
+            None => Fingerprint::of(&kind, payload).map_err(|error| {
+                let invalid = Invalid::one("", error.to_string());
+                (Problem::Job(InvalidJob::Payload(invalid)), None)
+            })?,
         };
         let (principal, created_at) = (self.principal(), self.created_at());
         Ok(Message { id, job, principal, fingerprint, created_at })

@@ -39,6 +39,12 @@ pub fn init(level: LogLevel) {
         .with_writer(std::io::stdout);
     // Fails only where a subscriber is set already, which then does the work.
     let _ = tracing_subscriber::registry().with(filter).with(json).try_init();
+    // The default hook writes lines that are no JSON, and with them whatever the
+    // panic quotes. Who catches the panic logs what follows from it.
+    std::panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string);
+        tracing::error!(location, "panicked");
+    }));
 }
 
 /// An error and its causes, each once.

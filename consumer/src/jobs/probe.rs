@@ -70,6 +70,14 @@ pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, J
     match step.copied().unwrap_or(Step::Succeed) {
         Step::Succeed => {}
         Step::SucceedAfterMs(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+        Step::FailAfterMs(millis) => {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            return Err(JobError::retryable("failed as asked"));
+        }
+        Step::FailPermanentlyAfterMs(millis) => {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            return Err(JobError::permanent("failed for good as asked"));
+        }
         Step::SucceedWithBytes(bytes) => filler = "x".repeat(bytes),
         Step::Fail => return Err(JobError::retryable("failed as asked")),
         Step::FailUntil(millis) => {

@@ -21,20 +21,16 @@ const MEAN_FRACTION_DIGITS: u32 = 12;
 pub(super) struct Summary<'a> {
     title: &'a str,
     /// Sorted by name, code point by code point.
-    groups: Vec<Group<'a>>,
-    total: Figures,
+    groups: Vec<Figures<'a>>,
+    total: Figures<'a>,
 }
 
+/// Figures of a group, or of all rows. Amounts are texts in JSON, so that no
+/// reader makes binary floats of them.
 #[derive(Debug, PartialEq, Serialize)]
-struct Group<'a> {
-    group: &'a str,
-    #[serde(flatten)]
-    figures: Figures,
-}
-
-/// Amounts are texts in JSON, so that no reader makes binary floats of them.
-#[derive(Debug, PartialEq, Serialize)]
-struct Figures {
+struct Figures<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
     count: usize,
     sum: String,
     min: String,
@@ -59,19 +55,17 @@ fn summarize(report: &Report) -> Summary<'_> {
     let all = report.rows.iter().map(|row| row.amount).collect();
     Summary {
         title: &report.title,
-        groups: groups
-            .into_iter()
-            .map(|(group, amounts)| Group { group, figures: figures(amounts) })
-            .collect(),
-        total: figures(all),
+        groups: groups.into_iter().map(|(group, amounts)| figures(Some(group), amounts)).collect(),
+        total: figures(None, all),
     }
 }
 
-fn figures(mut amounts: Vec<Decimal>) -> Figures {
+fn figures(group: Option<&str>, mut amounts: Vec<Decimal>) -> Figures<'_> {
     amounts.sort_unstable();
     let sum: Decimal = amounts.iter().sum();
     let text = |amount: Option<Decimal>| amount.unwrap_or_default().to_string();
     Figures {
+        group,
         count: amounts.len(),
         sum: sum.to_string(),
         min: text(amounts.first().copied()),
@@ -124,7 +118,7 @@ mod tests {
 
     fn check(amounts: &[&str], expected: [&str; 5]) {
         let amounts = amounts.iter().map(|amount| amount.parse().unwrap()).collect();
-        let figures = figures(amounts);
+        let figures = figures(None, amounts);
         let [sum, min, max, mean, median] = expected;
         let found = [&*figures.sum, &*figures.min, &*figures.max, &*figures.mean, &*figures.median];
         assert_eq!(found, [sum, min, max, mean, median]);
@@ -163,7 +157,8 @@ mod tests {
     #[test]
     fn the_largest_report_does_not_overflow() {
         let row = ("g", "999999999999999.999999999");
-        let summary = summarize(&report(&vec![row; 10_000])).total;
+        let report = report(&vec![row; 10_000]);
+        let summary = summarize(&report).total;
         assert_eq!(summary.sum, "9999999999999999999.999990000");
         assert_eq!(summary.mean, "999999999999999.999999999");
     }
@@ -178,7 +173,7 @@ mod tests {
             };
             let forward: Vec<Decimal> = decimals(&amounts);
             amounts.reverse();
-            let (one, other) = (figures(forward), figures(decimals(&amounts)));
+            let (one, other) = (figures(None, forward), figures(None, decimals(&amounts)));
             let value = |text: &str| text.parse::<Decimal>().unwrap();
             prop_assert_eq!(value(&one.sum), value(&other.sum));
             prop_assert_eq!(one.mean, other.mean);

@@ -190,7 +190,7 @@ async fn an_outage_of_the_table_fails_the_invocation_and_runs_nothing() {
     assert_eq!(jobs[0].runs().started + jobs[1].runs().started, 0);
     let mut visible_in = rig.visible_in();
     visible_in.sort();
-    assert_eq!(visible_in, [("m-1".to_owned(), 60), ("m-2".to_owned(), 240)]);
+    assert_eq!(visible_in, [("m-1".to_owned(), 60), ("m-2".to_owned(), 3600)]);
 
     rig.consumer.table.is_down.store(false, Ordering::Relaxed);
     assert!(rig.deliver(&batch).await.unwrap().is_empty());

@@ -46,9 +46,9 @@ async fn a_job_in_progress_elsewhere_comes_back_after_its_lease() {
     let running = job.running(later(20));
     assert_eq!(deliver_over(&rig, &job, running.clone()).await, (true, 0));
     assert_eq!(rig.entry(&job), Some(running), "the owner's claim is left alone");
-    assert_eq!(rig.visible_in(), [("m".to_owned(), 21)]);
+    assert_eq!(rig.visible_in(), [("m".to_owned(), 22)], "also by a clock that is slower");
 
-    tokio::time::sleep(Duration::from_secs(21)).await;
+    tokio::time::sleep(Duration::from_secs(22)).await;
     assert!(rig.deliver(&[job.record_at("m", 2)]).await.unwrap().is_empty());
     assert_eq!(job.runs().started, 1);
     assert_eq!(rig.state(&job), Some(State::Succeeded));
@@ -164,7 +164,7 @@ async fn a_copy_waits_for_the_backoff_of_another() {
     let waiting = JobEntry { not_before: Some(later(9)), ..job.entry(State::Queued) };
     assert_eq!(deliver_over(&rig, &job, waiting.clone()).await, (true, 0));
     assert_eq!(rig.entry(&job), Some(waiting));
-    assert_eq!(rig.visible_in(), [("m".to_owned(), 9)]);
+    assert_eq!(rig.visible_in(), [("m".to_owned(), 11)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +180,7 @@ async fn a_claim_that_meets_its_own_write_is_acquired() {
 async fn a_claim_without_an_answer_runs_nothing_until_its_lease_is_over() {
     let (rig, job) = (Rig::in_order(), Job::probe(&json!(["succeed"])));
     let other = Job::probe(&json!(["succeed"]));
-    rig.faults([Fault::AnswerLost]);
+    rig.faults([Fault::AnswerLost, Fault::Fails]);
     let failed = rig.deliver(&[job.record("m"), other.record("m-2")]).await.unwrap();
     assert_eq!(failed, ["m"]);
     assert_eq!(job.runs().started, 0);
@@ -188,6 +188,44 @@ async fn a_claim_without_an_answer_runs_nothing_until_its_lease_is_over() {
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert!(rig.deliver(&[job.record_at("m", 3)]).await.unwrap().is_empty());
     assert_eq!(job.runs().started, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_is_made_again_under_its_token() {
+    for job in [Job::probe(&json!(["succeed"])), Job::held(&json!(["succeed"]))] {
+        let rig = Rig::new();
+        rig.faults([Fault::AnswerLost]);
+        assert!(rig.deliver(&[job.record("m")]).await.unwrap().is_empty());
+        assert_eq!(job.runs().started, 1);
+        assert_eq!(rig.state(&job), Some(State::Succeeded));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_a_conflict_whatever_the_state() {
+    let ahead = Some(later(60));
+    for state in [State::Queued, State::Running, State::Failed, State::Held, State::Cancelled] {
+        let (rig, job) = (Rig::new(), Job::probe(&json!(["succeed"])));
+        let other = job.other_payload(&json!(["fail"])).entry(state);
+        let other = JobEntry { lease_until: ahead, not_before: ahead, ..other };
+        assert_eq!(deliver_over(&rig, &job, other.clone()).await, (false, 0), "{state}");
+        assert_eq!(rig.entry(&job), Some(other));
+        assert_eq!(rig.letters()[0].attribute("reason"), Some("fingerprint-mismatch"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_cannot_be_written_is_found_again_later() {
+    let dead = |job: &Job| job.running(Timestamp::from_millis(START.as_millis() - 1));
+    let (rig, job) = (Rig::new(), Job::held(&json!(["succeed"])));
+    rig.faults([Fault::None, Fault::Fails, Fault::None, Fault::SentTwice]);
+    rig.set(dead(&job));
+    assert!(rig.deliver(&[job.record("m")]).await.is_err());
+    assert_eq!(rig.state(&job), Some(State::Running));
+    assert!(rig.letters().is_empty());
+    assert!(rig.deliver(&[job.record_at("m", 2)]).await.unwrap().is_empty());
+    assert_eq!(rig.state(&job), Some(State::Held));
+    assert_eq!((rig.letters().len(), job.runs().started), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,10 +12,10 @@ use crate::rig::{Job, Rig, record};
 
 /// The log of the test's thread.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    fn capture() -> (Self, DefaultGuard) {
+    pub(crate) fn capture() -> (Self, DefaultGuard) {
         let log = Self::default();
         let json = tracing_subscriber::fmt().json().flatten_event(true);
         (log.clone(), set_default(json.with_writer(log).finish()))
@@ -26,7 +26,7 @@ impl Log {
     }
 
     /// The events about the record `message_id`.
-    fn about(&self, message_id: &str) -> Vec<Value> {
+    pub(crate) fn about(&self, message_id: &str) -> Vec<Value> {
         let text = self.text();
         let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         events.filter(|event| event["sqs.message_id"] == message_id).collect()

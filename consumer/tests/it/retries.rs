@@ -15,7 +15,7 @@ async fn a_failed_job_is_released_and_runs_when_it_comes_back() {
     assert_eq!(entry.state, State::Queued);
     assert_eq!(entry.error.as_deref(), Some("failed as asked"));
     assert_eq!(entry.not_before, Some(START + Duration::from_secs(2)));
-    assert_eq!(rig.visible_in(), [("m".to_owned(), 2)]);
+    assert_eq!(rig.visible_in(), [("m".to_owned(), 4)]);
 
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(rig.deliver(&[job.record_at("m", 2)]).await.unwrap().is_empty());
@@ -26,7 +26,7 @@ async fn a_failed_job_is_released_and_runs_when_it_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn waits_grow_with_every_receive() {
     let rig = Rig::new();
-    for (receive, expected) in [(1, 2), (2, 4), (3, 8), (4, 16)] {
+    for (receive, expected) in [(1, 4), (2, 6), (3, 10), (4, 18)] {
         let job = Job::probe(&json!(["fail"]));
         assert_eq!(rig.deliver(&[job.record_at("m", receive)]).await.unwrap(), ["m"]);
         assert_eq!(rig.visible_in(), [("m".to_owned(), expected)]);
@@ -55,7 +55,7 @@ async fn a_handlers_not_before_holds_for_every_copy() {
     assert_eq!(rig.deliver(&[job.record("m-1")]).await.unwrap(), ["m-1"]);
     assert_eq!(rig.entry(&job).unwrap().not_before, Some(until));
     assert_eq!(rig.deliver(&[job.record("m-2")]).await.unwrap(), ["m-2"]);
-    assert_eq!(rig.visible_in(), [("m-1".to_owned(), 600), ("m-2".to_owned(), 600)]);
+    assert_eq!(rig.visible_in(), [("m-1".to_owned(), 602), ("m-2".to_owned(), 602)]);
     assert_eq!(job.runs().started, 1);
 }
 
@@ -71,7 +71,19 @@ async fn no_wait_is_longer_than_sqs_allows_or_shorter_than_none() {
 
     let past = Job::probe(&json!([{ "fail_until": START.as_millis() - 1 }]));
     assert_eq!(rig.deliver(&[past.record("m")]).await.unwrap(), ["m"]);
-    assert_eq!(rig.visible_in(), [("m".to_owned(), 0)]);
+    assert_eq!(rig.visible_in(), [("m".to_owned(), 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_waits_no_longer_than_its_receives_last() {
+    let year = START + Duration::from_hours(24 * 365);
+    for (receive, hours) in [(1, 48), (4, 12)] {
+        let (rig, job) = (Rig::new(), Job::probe(&json!([{ "fail_until": year }])));
+        assert_eq!(rig.deliver(&[job.record_at("m", receive)]).await.unwrap(), ["m"]);
+        let not_before = rig.entry(&job).unwrap().not_before.unwrap();
+        assert!(not_before.since(START) < Duration::from_hours(hours), "{receive}");
+        assert!(not_before.since(START) > Duration::from_hours(hours - 2), "{receive}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -223,6 +223,8 @@ pub(crate) enum Fault {
     Fails,
     /// It never answers.
     Hangs,
+    /// It takes its time.
+    Slow(Duration),
     /// It takes effect, but the caller gets an error.
     AnswerLost,
     /// It takes effect, its answer is lost on the way, and it is sent again.
@@ -260,11 +262,12 @@ impl FaultyTable {
         match fault {
             Fault::Fails => return Err(unavailable()),
             Fault::Hangs => pending().await,
+            Fault::Slow(time) => tokio::time::sleep(time).await,
             _ => {}
         }
         let answer = call().await?;
         match (fault, answer) {
-            (Fault::AnswerLost, _) => Err(unavailable()),
+            (Fault::AnswerLost, _) => Err(no_answer()),
             (Fault::SentTwice, _) => call().await,
             (Fault::NoOldItem, Written::No(_)) => Ok(Written::No(None)),
             (Fault::Vanishes, Written::No(_)) => {
@@ -278,6 +281,10 @@ impl FaultyTable {
 
 fn unavailable() -> TableError {
     CallError::for_tests("PutItem", Some("ThrottlingException")).into()
+}
+
+fn no_answer() -> TableError {
+    CallError::for_tests("PutItem", None).into()
 }
 
 impl JobTable for FaultyTable {
@@ -350,6 +357,8 @@ impl RetryQueue for RecordingQueue {
         receipt_handle: &str,
         visible_in: Duration,
     ) -> Result<(), CallError> {
+        // As a real call, it does not answer at once.
+        tokio::task::yield_now().await;
         self.check("ChangeMessageVisibility").await?;
         let message_id = receipt_handle.trim_start_matches("receipt-").to_owned();
         self.visible_in.lock().unwrap().push((message_id, visible_in.as_secs()));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use consumer::batch::BatchError;
 use serde_json::json;
 use shared::{JobEntry, State};
 use uuid::Uuid;
@@ -40,9 +41,12 @@ async fn a_completion_that_meets_its_own_write_is_stored() {
 async fn a_completion_that_is_never_stored_comes_back_after_the_lease() {
     let (rig, job) = (Rig::new(), Job::probe(&json!(["succeed"])));
     rig.faults([Fault::None].into_iter().chain([Fault::Fails; 1_000]));
-    assert_eq!(rig.deliver(&[job.record("m")]).await.unwrap(), ["m"]);
+    assert_eq!(rig.deliver(&[job.record("m")]).await, Err(BatchError::Outage(1)));
     assert!(rig.now().since(START) < Duration::from_secs(30), "answered before the deadline");
     assert_eq!(rig.state(&job), Some(State::Running));
+    let visible_in = rig.visible_in();
+    let (_, seconds) = visible_in.iter().find(|(id, _)| id == "m").unwrap();
+    assert!((1..=15).contains(seconds), "after the lease: {seconds}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,8 +61,8 @@ async fn a_result_that_is_too_large_never_causes_another_run() {
 
 #[tokio::test(start_paused = true)]
 async fn who_lost_the_lease_changes_nothing() {
-    for step in [json!({ "succeed_after_ms": 1000 }), json!("fail"), json!("fail_permanently")] {
-        let (rig, job) = (Rig::new(), Job::probe(&json!([{ "succeed_after_ms": 1000 }, step])));
+    for step in ["succeed_after_ms", "fail_after_ms", "fail_permanently_after_ms"] {
+        let (rig, job) = (Rig::new(), Job::probe(&json!([{ step: 1000 }])));
         let batch = [job.record("m")];
         let delivery = rig.deliver(&batch);
         let taken_over = JobEntry {
@@ -80,6 +84,14 @@ async fn who_lost_the_lease_changes_nothing() {
 async fn a_permanent_failure_that_cannot_be_stored_is_no_dead_letter_yet() {
     let (rig, job) = (Rig::new(), Job::probe(&json!(["fail_permanently"])));
     rig.faults([Fault::None].into_iter().chain([Fault::Fails; 1_000]));
-    assert_eq!(rig.deliver(&[job.record("m")]).await.unwrap(), ["m"]);
+    assert_eq!(rig.deliver(&[job.record("m")]).await, Err(BatchError::Outage(1)));
     assert!(rig.letters().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_kind_that_says_nothing_happened_is_given_back_also_after_an_error() {
+    let (rig, job) = (Rig::new(), Job::held(&json!(["fail", "succeed"])));
+    rig.faults([Fault::None, Fault::Fails]);
+    assert_eq!(rig.deliver(&[job.record("m")]).await.unwrap(), ["m"]);
+    assert_eq!(rig.state(&job), Some(State::Queued));
 }

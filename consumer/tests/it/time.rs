@@ -61,11 +61,14 @@ async fn a_batch_with_a_thread_that_cannot_be_stopped_has_no_answer() {
     let event = RawValue::from_string(event).unwrap();
     let clock = &rig.consumer.clock;
     let time = Duration::from_secs(6);
+    let started = std::time::Instant::now();
     let deadline = Deadline::new(clock, clock.now() + time, time);
     assert_eq!(rig.consumer.handle(&event, &deadline).await, Err(BatchError::StillAlive));
-    assert!(deadline.elapsed() < time);
+    assert!(started.elapsed() < time);
     assert_eq!(rig.state(&quick), Some(State::Succeeded), "it is a duplicate when it comes back");
-    assert_eq!(rig.state(&job), Some(State::Queued));
+    // While the thread is at work, nobody else may run the job.
+    let entry = rig.entry(&job).unwrap();
+    assert_eq!((entry.state, entry.lease_until), (State::Running, Some(deadline.lease_until())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,5 +115,30 @@ async fn calls_that_never_answer_do_not_outlast_the_invocation() {
         assert!(failed.contains(&"m-1".to_owned()), "{failed:?}");
         assert!(rig.now().since(started) < TIMEOUT);
         tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_could_not_be_started_at_its_last_receive_has_failed() {
+    let (rig, job) = (Rig::new(), Job::probe(&json!(["succeed"])));
+    rig.set(job.entry(State::Queued));
+    let time = Duration::from_secs(4);
+    assert_eq!(rig.deliver_within(time, &[job.record_at("m", 4)]).await, ["m"]);
+    assert_eq!(rig.state(&job), Some(State::Queued));
+    assert_eq!(rig.deliver_within(time, &[job.record_at("m", 5)]).await, ["m"]);
+    assert_eq!(rig.state(&job), Some(State::Failed));
+    assert_eq!(job.runs().started, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_claim_took_too_long_is_not_started_only_to_be_stopped() {
+    for job in [Job::probe(&json!(["succeed"])), Job::held(&json!(["succeed"]))] {
+        let rig = Rig::new();
+        rig.faults([Fault::Slow(Duration::from_secs(5))]);
+        assert_eq!(rig.deliver_within(Duration::from_secs(10), &[job.record("m")]).await, ["m"]);
+        assert_eq!(job.runs().started, 0);
+        assert_eq!(rig.state(&job), Some(State::Queued));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(rig.deliver(&[job.record_at("m", 2)]).await.unwrap().is_empty());
     }
 }

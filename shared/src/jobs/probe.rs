@@ -32,10 +32,14 @@ pub enum Step {
     SucceedWithBytes(usize),
     /// Says that nothing happened, and that it may be tried again.
     Fail,
+    /// Says so after so many milliseconds.
+    FailAfterMs(u64),
     /// Says so, and not before this moment in epoch milliseconds.
     FailUntil(u64),
     /// Says that no retry can help.
     FailPermanently,
+    /// Says so after so many milliseconds.
+    FailPermanentlyAfterMs(u64),
     /// Fails without saying what happened.
     Err,
     /// Panics.
