@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `POST /jobs` `{kind, payload, delay_seconds?, group?}`, header `Idempotency-Key` optional | 202 `{id, kind, state, links.self}`, `Location`, `Retry-After` |
 //! | `GET /jobs/{id}` | 200 the job as its client may see it; `Retry-After` while it is unfinished |
+//! | `DELETE /jobs/{id}` | 200 the cancelled job, also when it was cancelled before |
 //! | `GET /health` | 200 |
 //!
 //! Other paths are 404, other methods 405. A slash at the end of a path is
@@ -20,15 +21,27 @@
 //! | `body-missing` | 400 | an empty or blank body |
 //! | `invalid-idempotency-key` | 400 | the header is there, but is not one sound key |
 //! | `caller-unknown` | 403 | the authorizer let somebody in without naming them |
+//! | `not-the-owner` | 403 | only the caller who asked first may cancel this job |
 //! | `not-found` | 404 | no such path |
 //! | `job-not-found` | 404 | no such job, an expired one, or another caller's |
 //! | `method-not-allowed` | 405 | `Allow` has the methods |
+//! | `not-cancellable` | 409 | the job runs or has ended; `state` says which |
 //! | `too-large` | 413 | the job does not fit a message |
 //! | `unsupported-media-type` | 415 | the body is said to be something else than JSON |
 //! | `invalid-job` | 422 | `errors` has `{pointer, detail}` of the first 100 fields, `error_count` counts all |
 //! | `idempotency-key-reused` | 422 | the key already names a job of another kind or payload |
 //! | `internal` | 500 | only the operators can mend it |
 //! | `unavailable` | 503 | SQS or DynamoDB cannot be reached; `Retry-After` |
+//!
+//! # Cancelling
+//!
+//! A job can be cancelled while `GET` shows it as `queued`: before its first
+//! attempt, between two, and after one whose invocation died (unless it was the
+//! last: that job has failed). It will not be run again; what an attempt did
+//! before is not undone. Its key or intent goes on naming it: to ask again is
+//! answered with the cancelled job. A job that a whole deployment shares
+//! ([`shared::job::Scope::Deployment`]) can be cancelled only by the caller
+//! who asked first; others, who may see it, get 403.
 //!
 //! # Idempotency
 //!
@@ -39,8 +52,10 @@
 //! nothing. Without either, each request is another job.
 
 mod accept;
+mod access;
 mod answer;
 mod caller;
+mod cancel_job;
 mod config;
 mod create_job;
 mod event;

@@ -2,6 +2,7 @@
 
 use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
+use shared::State;
 use shared::validation::{FieldError, Invalid};
 
 use crate::answer::Answer;
@@ -22,12 +23,16 @@ pub(crate) enum ProblemType {
     InvalidIdempotencyKey,
     /// The authorizer lets the caller in, but does not say who it is.
     CallerUnknown,
+    /// The caller may see the job, but another one asked for it first.
+    NotTheOwner,
     /// No such path.
     NotFound,
     /// No such job, or another caller's.
     JobNotFound,
     /// The path has no such method.
     MethodNotAllowed,
+    /// The job runs, or has ended.
+    NotCancellable,
     /// The job does not fit a message.
     TooLarge,
     /// The body is not said to be JSON.
@@ -53,11 +58,13 @@ impl ProblemType {
                 (Code::BAD_REQUEST, "invalid-idempotency-key", "Invalid Idempotency-Key")
             }
             Type::CallerUnknown => (Code::FORBIDDEN, "caller-unknown", "Caller is not known"),
+            Type::NotTheOwner => (Code::FORBIDDEN, "not-the-owner", "Another caller's job"),
             Type::NotFound => (Code::NOT_FOUND, "not-found", "Not found"),
             Type::JobNotFound => (Code::NOT_FOUND, "job-not-found", "Job not found"),
             Type::MethodNotAllowed => {
                 (Code::METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed")
             }
+            Type::NotCancellable => (Code::CONFLICT, "not-cancellable", "Job cannot be cancelled"),
             Type::TooLarge => (Code::PAYLOAD_TOO_LARGE, "too-large", "Job is too large"),
             Type::UnsupportedMediaType => {
                 (Code::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type")
@@ -89,6 +96,8 @@ pub(crate) struct Problem {
     pub(crate) detail: String,
     /// The fields that are wrong.
     pub(crate) invalid: Option<Invalid>,
+    /// Where the job stands that is in the way.
+    pub(crate) state: Option<State>,
     /// A header that belongs to the type.
     pub(crate) header: Option<(HeaderName, &'static str)>,
 }
@@ -100,6 +109,8 @@ struct ProblemBody<'a> {
     title: &'a str,
     status: u16,
     detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<Vec<FieldError>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +127,7 @@ impl Problem {
             title,
             status: status.as_u16(),
             detail: &self.detail,
+            state: self.state.map(State::as_str),
             errors: self.invalid.as_ref().map(|invalid| {
                 let short = |error: &FieldError| FieldError {
                     pointer: shorten(&error.pointer),
@@ -153,6 +165,7 @@ mod tests {
             kind: ProblemType::InvalidJob,
             detail: "2 fields are invalid.".to_owned(),
             invalid: Some(invalid),
+            state: None,
             header: None,
         };
         let answer = problem.to_answer();

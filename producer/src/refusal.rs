@@ -4,6 +4,7 @@
 //! part of the deployment; the [`Cause`] has everything that AWS said.
 
 use lambda_http::http::header::{ALLOW, RETRY_AFTER};
+use shared::State;
 use shared::aws::CallError;
 use shared::table::TableError;
 use shared::validation::Invalid;
@@ -28,7 +29,8 @@ impl Refusal {
     /// A fault of the client's.
     #[must_use]
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
-        let problem = Problem { kind, detail: detail.into(), invalid: None, header: None };
+        let detail = detail.into();
+        let problem = Problem { kind, detail, invalid: None, state: None, header: None };
         Self { problem: Box::new(problem), cause: None }
     }
 
@@ -58,6 +60,26 @@ impl Refusal {
     #[must_use]
     pub(crate) fn job_not_found() -> Self {
         Self::new(ProblemType::JobNotFound, "There is no job of yours with this id.")
+    }
+
+    /// A job that every caller may see, and only the one who asked for it
+    /// first may cancel.
+    #[must_use]
+    pub(crate) fn not_the_owner() -> Self {
+        let detail = "Another caller asked for this job first; only that caller may cancel it.";
+        Self::new(ProblemType::NotTheOwner, detail)
+    }
+
+    /// A job that runs, or has ended.
+    #[must_use]
+    pub(crate) fn not_cancellable(state: State) -> Self {
+        let detail = match state {
+            State::Running => "The job is running. It can be cancelled while it is queued only.",
+            _ => "The job has ended. It can be cancelled while it is queued only.",
+        };
+        let mut refusal = Self::new(ProblemType::NotCancellable, detail);
+        refusal.problem.state = Some(state);
+        refusal
     }
 
     /// A fault that the client can wait out.

@@ -9,6 +9,7 @@ use shared::{JobId, JobTable};
 
 use crate::Producer;
 use crate::answer::Answer;
+use crate::cancel_job::cancel_job;
 use crate::create_job::create_job;
 use crate::get_job::get_job;
 use crate::health::health;
@@ -22,6 +23,7 @@ use crate::request::Request;
 enum Route {
     CreateJob,
     GetJob(JobId),
+    CancelJob(JobId),
     Health,
 }
 
@@ -37,6 +39,7 @@ pub(crate) async fn answer(
     match route(&request.method, &request.path)? {
         Route::CreateJob => create_job(producer, request).await,
         Route::GetJob(id) => get_job(producer, request, id).await,
+        Route::CancelJob(id) => cancel_job(producer, request, id).await,
         Route::Health => Ok(health()),
     }
 }
@@ -50,7 +53,11 @@ fn route(method: &Method, path: &str) -> Result<Route, Refusal> {
             _ => Err(Refusal::method_not_allowed("POST")),
         },
         ["jobs", id] => match id.parse() {
-            Ok(id) => read_only(method, Route::GetJob(id)),
+            Ok(id) => match *method {
+                Method::GET | Method::HEAD => Ok(Route::GetJob(id)),
+                Method::DELETE => Ok(Route::CancelJob(id)),
+                _ => Err(Refusal::method_not_allowed("GET, HEAD, DELETE")),
+            },
             // What is no id names no job, and never will.
             Err(_) => Err(Refusal::job_not_found()),
         },
@@ -82,7 +89,9 @@ mod tests {
     #[test]
     fn every_path_has_its_methods() {
         let job = format!("/jobs/{ID}");
-        for (path, methods) in [("/jobs", "POST"), (&job, "GET, HEAD"), ("/health", "GET, HEAD")] {
+        for (path, methods) in
+            [("/jobs", "POST"), (&job, "GET, HEAD, DELETE"), ("/health", "GET, HEAD")]
+        {
             for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
                 let allowed = methods.split(", ").any(|allowed| allowed == method);
                 let method = Method::from_bytes(method.as_bytes()).unwrap();

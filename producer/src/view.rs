@@ -84,6 +84,11 @@ impl View {
         Self { entry, state, reason, poll_after }
     }
 
+    /// Where the job stands, as it is shown.
+    pub(crate) const fn state(&self) -> State {
+        self.state
+    }
+
     /// 202, with where to ask about the job.
     pub(crate) fn to_accepted(&self, base: &str) -> Answer {
         let link = self.link(base);

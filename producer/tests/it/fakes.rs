@@ -7,8 +7,8 @@ use producer::{JobQueue, NotHttp, Outgoing, Producer, SendError};
 use serde_json::Value;
 use shared::aws::CallError;
 use shared::message::Message;
-use shared::table::{InMemoryJobTable, PutIf, Settlement, TableError, Written};
-use shared::{Clock, Ids, JobEntry, JobId, JobTable, Timestamp};
+use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
+use shared::{Clock, Ids, JobEntry, JobId, JobTable, Principal, Timestamp};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ impl Steps {
 
 /// What the next write to the table does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum PutFault {
+pub(crate) enum WriteFault {
     /// Nothing, and errs.
     Fails,
     /// Writes, but the answer is lost.
@@ -43,7 +43,8 @@ pub(crate) enum PutFault {
 #[derive(Debug, Default)]
 pub(crate) struct FakeTable {
     pub(crate) entries: InMemoryJobTable,
-    pub(crate) put_faults: Mutex<VecDeque<PutFault>>,
+    pub(crate) put_faults: Mutex<VecDeque<WriteFault>>,
+    pub(crate) cancel_faults: Mutex<VecDeque<WriteFault>>,
     pub(crate) get_fails: Mutex<bool>,
     steps: Steps,
 }
@@ -67,12 +68,12 @@ impl JobTable for FakeTable {
         let fault = self.put_faults.lock().unwrap().pop_front();
         match fault {
             None => self.entries.put(entry, condition, now).await,
-            Some(PutFault::Fails) => Err(timed_out("PutItem").into()),
-            Some(PutFault::LosesItsAnswer) => {
+            Some(WriteFault::Fails) => Err(timed_out("PutItem").into()),
+            Some(WriteFault::LosesItsAnswer) => {
                 self.entries.put(entry, condition, now).await?;
                 Err(timed_out("PutItem").into())
             }
-            Some(PutFault::TellsNothing) => Ok(Written::No(None)),
+            Some(WriteFault::TellsNothing) => Ok(Written::No(None)),
         }
     }
 
@@ -84,6 +85,23 @@ impl JobTable for FakeTable {
         now: Timestamp,
     ) -> Result<Written, TableError> {
         self.entries.settle(id, token, settlement, now).await
+    }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        self.steps.push("cancel");
+        let fault = self.cancel_faults.lock().unwrap().pop_front();
+        match fault {
+            Some(WriteFault::Fails) => return Err(timed_out("UpdateItem").into()),
+            Some(WriteFault::TellsNothing) => return Ok(Cancellation::Refused(None)),
+            None | Some(WriteFault::LosesItsAnswer) => {}
+        }
+        let answer = self.entries.cancel(id, principal, now).await?;
+        if fault.is_some() { Err(timed_out("UpdateItem").into()) } else { Ok(answer) }
     }
 }
 

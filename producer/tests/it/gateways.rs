@@ -22,6 +22,10 @@ async fn the_samples_do_what_their_names_say() {
     assert_eq!(found.status, 200, "{} is the job of the sample with a key", keyed.id());
     assert_eq!(found.id(), keyed.id());
 
+    let cancelled = fixture.send(&sample!("http-cancel-job")).await;
+    assert_eq!((cancelled.status, cancelled.id()), (200, keyed.id()));
+    assert_eq!(cancelled.body["state"], "cancelled");
+
     let refused = fixture.send(&sample!("http-report-invalid-rows")).await;
     assert_eq!(refused.status, 422);
     let pointers: Vec<_> = refused.body["errors"].as_array().unwrap().iter().collect();

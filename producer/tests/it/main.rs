@@ -6,6 +6,7 @@
 mod accepting;
 mod aws;
 mod bodies;
+mod cancelling;
 mod events;
 mod fakes;
 mod gateways;
