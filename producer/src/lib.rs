@@ -3,6 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `POST /jobs` `{kind, payload, delay_seconds?, group?}`, header `Idempotency-Key` optional | 202 `{id, kind, state, links.self}`, `Location`, `Retry-After` |
+//! | `POST /jobs/batch` `{jobs: [...]}`, 1 to 500 jobs, each with an optional `idempotency_key` | 202, or 207 where not all were accepted: `{jobs: [{status, job or problem}]}` |
 //! | `GET /jobs/{id}` | 200 the job as its client may see it; `Retry-After` while it is unfinished |
 //! | `DELETE /jobs/{id}` | 200 the cancelled job, also when it was cancelled before |
 //! | `GET /health` | 200 |
@@ -33,6 +34,18 @@
 //! | `internal` | 500 | only the operators can mend it |
 //! | `unavailable` | 503 | SQS or DynamoDB cannot be reached; `Retry-After` |
 //!
+//! # Batches
+//!
+//! Each job of a batch is answered for in its place, as if it had come alone:
+//! `status` is 202 and `job` what `POST /jobs` answers, or `problem` says what
+//! is wrong; its pointers lead into the request. A job with a key or an intent
+//! can be sent again until its status is 202, alone or in a batch; two of one
+//! name and content are one job, of which the first's `delay_seconds` and
+//! `group` count. Large batches show fewer `errors` of each job (1,000 in
+//! all). Where every job failed through no fault of its own, the answer is one
+//! problem (503 or 500). A body that cannot be read is refused as a whole, and
+//! so is the header `Idempotency-Key` (400): one key cannot name many jobs.
+//!
 //! # Cancelling
 //!
 //! A job can be cancelled while `GET` shows it as `queued`: before its first
@@ -52,12 +65,14 @@
 //! nothing. Without either, each request is another job.
 
 mod accept;
+mod accept_all;
 mod access;
 mod answer;
 mod caller;
 mod cancel_job;
 mod config;
 mod create_job;
+mod create_jobs;
 mod event;
 mod get_job;
 mod health;
@@ -84,7 +99,7 @@ use shared::{Clock, Ids, JobTable};
 use crate::answer::Answer;
 pub use crate::config::{CALL_LIMITS, Config, DEAD_LETTER_RESERVE};
 pub use crate::event::{EventAnswer, Gateway, NotHttp};
-pub use crate::queue::{JobQueue, Outgoing, SendError, SqsJobQueue, group_id};
+pub use crate::queue::{JobQueue, MAX_TOGETHER, Outgoing, SendError, SqsJobQueue, group_id};
 use crate::refusal::{Cause, Refusal};
 use crate::request::Request;
 pub use crate::trace::TraceHeader;

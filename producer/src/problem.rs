@@ -3,7 +3,7 @@
 use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
 use shared::State;
-use shared::validation::{FieldError, Invalid};
+use shared::validation::{FieldError, Invalid, MAX_ERRORS};
 
 use crate::answer::Answer;
 
@@ -104,11 +104,12 @@ pub(crate) struct Problem {
 
 /// The JSON of a problem.
 #[derive(Serialize)]
-struct ProblemBody<'a> {
+pub(crate) struct ProblemBody {
     r#type: String,
-    title: &'a str,
-    status: u16,
-    detail: &'a str,
+    title: &'static str,
+    /// The status of an answer that is this problem.
+    pub(crate) status: u16,
+    detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,26 +122,34 @@ impl Problem {
     /// The answer that tells the problem.
     #[must_use]
     pub(crate) fn to_answer(&self) -> Answer {
-        let (status, _, title) = self.kind.parts();
-        let body = ProblemBody {
-            r#type: self.kind.uri(),
-            title,
-            status: status.as_u16(),
-            detail: &self.detail,
-            state: self.state.map(State::as_str),
-            errors: self.invalid.as_ref().map(|invalid| {
-                let short = |error: &FieldError| FieldError {
-                    pointer: shorten(&error.pointer),
-                    detail: shorten(&error.detail),
-                };
-                invalid.errors().iter().map(short).collect()
-            }),
-            error_count: self.invalid.as_ref().map(Invalid::count),
-        };
-        let answer = Answer::json(status, "application/problem+json", &body);
+        let (status, ..) = self.kind.parts();
+        let answer =
+            Answer::json(status, "application/problem+json", &self.to_body("", MAX_ERRORS));
         match &self.header {
             Some((name, value)) => answer.with_header(name.clone(), value),
             None => answer,
+        }
+    }
+
+    /// The JSON that tells the problem of the part of a request that `within`
+    /// points to, with the first `most_errors` of its invalid fields.
+    #[must_use]
+    pub(crate) fn to_body(&self, within: &str, most_errors: usize) -> ProblemBody {
+        let (status, _, title) = self.kind.parts();
+        ProblemBody {
+            r#type: self.kind.uri(),
+            title,
+            status: status.as_u16(),
+            detail: self.detail.clone(),
+            state: self.state.map(State::as_str),
+            errors: self.invalid.as_ref().map(|invalid| {
+                let short = |error: &FieldError| FieldError {
+                    pointer: format!("{within}{}", shorten(&error.pointer)),
+                    detail: shorten(&error.detail),
+                };
+                invalid.errors().iter().take(most_errors).map(short).collect()
+            }),
+            error_count: self.invalid.as_ref().map(Invalid::count),
         }
     }
 }

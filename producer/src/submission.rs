@@ -7,6 +7,7 @@ use shared::job::InvalidJob;
 use shared::validation::{Invalid, read};
 use shared::{Fingerprint, Job};
 
+use crate::idempotency_key::IdempotencyKey;
 use crate::json::{self, Flaw};
 use crate::problem::ProblemType;
 use crate::refusal::Refusal;
@@ -16,6 +17,15 @@ const MAX_DELAY_SECONDS: u16 = 900;
 
 /// Characters of a group's name.
 const MAX_GROUP_CHARS: usize = 128;
+
+/// Where a client names its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// In the header `Idempotency-Key`: the request is one job.
+    InHeader,
+    /// In the field `idempotency_key` of each job.
+    InBody,
+}
 
 /// A job that a client asks for, valid in all its parts.
 #[derive(Debug)]
@@ -31,6 +41,8 @@ pub(crate) struct Submission<'a> {
     /// A name within the caller's jobs, which share the queue fairly with
     /// those of other names.
     pub group: Option<String>,
+    /// The client's name for the job, where the body is the place for it.
+    pub key: Option<IdempotencyKey>,
 }
 
 #[derive(Deserialize)]
@@ -44,10 +56,12 @@ struct UncheckedSubmission<'a> {
     delay_seconds: Option<&'a RawValue>,
     #[serde(borrow)]
     group: Option<&'a RawValue>,
+    #[serde(borrow)]
+    idempotency_key: Option<&'a RawValue>,
 }
 
 impl<'a> Submission<'a> {
-    /// Reads a submission from a body's text.
+    /// Reads a submission from the text of a body, or of a part of one.
     ///
     /// `limit` is that of a message in bytes: a payload beyond it is refused
     /// before time is spent on its fields.
@@ -56,7 +70,7 @@ impl<'a> Submission<'a> {
     ///
     /// 400 where the text is no JSON object, 413 and 422 where it is no job
     /// that can be done.
-    pub(crate) fn read(text: &'a str, limit: usize) -> Result<Self, Refusal> {
+    pub(crate) fn read(text: &'a str, keys: Keys, limit: usize) -> Result<Self, Refusal> {
         json::check(text).map_err(|flaw| {
             let kind = match flaw {
                 Flaw::TooDeep => ProblemType::InvalidJob,
@@ -65,7 +79,7 @@ impl<'a> Submission<'a> {
             Refusal::new(kind, flaw.to_string())
         })?;
         if !text.trim_start().starts_with('{') {
-            let detail = "The body must be a JSON object with \"kind\" and \"payload\".";
+            let detail = "A job must be a JSON object with \"kind\" and \"payload\".";
             return Err(Refusal::new(ProblemType::Malformed, detail));
         }
         let object: &RawValue = serde_json::from_str(text)
@@ -74,12 +88,12 @@ impl<'a> Submission<'a> {
         if unchecked.payload.is_some_and(|payload| payload.get().len() > limit) {
             return Err(too_large(limit));
         }
-        Ok(unchecked.check()?)
+        Ok(unchecked.check(keys)?)
     }
 }
 
 impl<'a> UncheckedSubmission<'a> {
-    fn check(self) -> Result<Submission<'a>, Invalid> {
+    fn check(self, keys: Keys) -> Result<Submission<'a>, Invalid> {
         let mut invalid = Invalid::default();
         let delay_seconds = self.delay_seconds.map_or(Some(0), |delay| {
             let delay = delay.get().parse().ok().filter(|delay| *delay <= MAX_DELAY_SECONDS);
@@ -96,13 +110,29 @@ impl<'a> UncheckedSubmission<'a> {
             }
             group.map(Some)
         });
+        let key = self.idempotency_key.map_or(Ok(None), |key| check_key(key, keys).map(Some));
+        let key = key.map_err(|detail| invalid.push("/idempotency_key", detail)).ok();
         let work =
             check_work(self.kind, self.payload).map_err(|errors| invalid.extend("", errors)).ok();
-        match (delay_seconds, group, work, self.payload) {
-            (Some(delay_seconds), Some(group), Some((job, fingerprint)), Some(payload)) => {
-                Ok(Submission { job, payload, fingerprint, delay_seconds, group })
-            }
+        match (delay_seconds, group, key, work, self.payload) {
+            (
+                Some(delay_seconds),
+                Some(group),
+                Some(key),
+                Some((job, fingerprint)),
+                Some(payload),
+            ) => Ok(Submission { job, payload, fingerprint, delay_seconds, group, key }),
             _ => Err(invalid),
+        }
+    }
+}
+
+fn check_key(key: &RawValue, keys: Keys) -> Result<IdempotencyKey, String> {
+    match keys {
+        Keys::InHeader => Err("must be sent as the header Idempotency-Key".to_owned()),
+        Keys::InBody => {
+            let key = text(key).ok_or("must be a string")?;
+            IdempotencyKey::from_text(key).map_err(str::to_owned)
         }
     }
 }
@@ -160,7 +190,8 @@ mod tests {
     const PAYLOAD: &str = r#"{"title":"t","rows":[{"group":"a","amount":"1"}]}"#;
 
     fn pointers(text: &str) -> Vec<String> {
-        let answer = Submission::read(text, 1 << 20).expect_err(text).problem.to_answer();
+        let answer =
+            Submission::read(text, Keys::InBody, 1 << 20).expect_err(text).problem.to_answer();
         assert_eq!(answer.status.as_u16(), 422, "{answer:?}");
         let body: serde_json::Value = serde_json::from_str(&answer.body.unwrap()).unwrap();
         let errors = body["errors"].as_array().unwrap();
@@ -177,9 +208,9 @@ mod tests {
         assert_eq!(
             pointers(
                 r#"{"kind":"report","payload":{"title":"t","rows":[{"group":"a","amount":1}]},
-                    "delay_seconds":901,"group":""}"#
+                    "delay_seconds":901,"group":"","idempotency_key":" "}"#
             ),
-            ["/delay_seconds", "/group", "/payload/rows/0/amount"]
+            ["/delay_seconds", "/group", "/idempotency_key", "/payload/rows/0/amount"]
         );
     }
 
@@ -188,7 +219,9 @@ mod tests {
         let read = |delay: &str| {
             let text =
                 format!(r#"{{"kind":"report","payload":{PAYLOAD},"delay_seconds":{delay}}}"#);
-            Submission::read(&text, 1 << 20).map(|submission| submission.delay_seconds).ok()
+            Submission::read(&text, Keys::InBody, 1 << 20)
+                .map(|submission| submission.delay_seconds)
+                .ok()
         };
         for (delay, expected) in [("0", 0), ("900", 900), ("null", 0), (" 7 ", 7)] {
             assert_eq!(read(delay), Some(expected), "{delay}");
@@ -199,10 +232,29 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_read_where_it_belongs() {
+        let text = |key: &str| {
+            format!(r#"{{"kind":"report","payload":{PAYLOAD},"idempotency_key":{key}}}"#)
+        };
+        let read = |keys, key: &str| {
+            let text = text(key);
+            Submission::read(&text, keys, 1 << 20).ok().map(|submission| submission.key)
+        };
+        let key = IdempotencyKey::from_text("order-42".to_owned()).unwrap();
+        assert_eq!(read(Keys::InBody, "\"order-42\""), Some(Some(key)));
+        assert_eq!(read(Keys::InBody, "null"), Some(None));
+        assert_eq!(read(Keys::InHeader, "null"), Some(None));
+        assert_eq!(read(Keys::InHeader, "\"order-42\""), None);
+        for key in ["7", "\"\"", "\" \"", "[\"a\"]", r#""\u0000""#, "\"\u{fc}\""] {
+            assert_eq!(read(Keys::InBody, key), None, "{key}");
+        }
+    }
+
+    #[test]
     fn the_payload_stays_as_it_was_sent() {
         let payload = r#"{ "rows": [ {"amount":"1.50", "group":"\u0061"} ] , "title":"t" }"#;
         let text = format!(r#" {{"payload": {payload} ,"kind":"report","group":"g"}} "#);
-        let submission = Submission::read(&text, 1 << 20).unwrap();
+        let submission = Submission::read(&text, Keys::InBody, 1 << 20).unwrap();
         assert_eq!(submission.payload.get(), payload);
         assert_eq!(submission.group.as_deref(), Some("g"));
     }

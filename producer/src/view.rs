@@ -1,6 +1,6 @@
 //! A job entry as its client may see it.
 
-use lambda_http::http::header::RETRY_AFTER;
+use lambda_http::http::header::{LOCATION, RETRY_AFTER};
 use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -30,9 +30,9 @@ pub(crate) struct View {
 
 /// The JSON of a job that was accepted.
 #[derive(Serialize)]
-struct AcceptedBody<'a> {
+pub(crate) struct AcceptedBody {
     id: JobId,
-    kind: &'a str,
+    kind: String,
     state: &'static str,
     links: Links,
 }
@@ -84,6 +84,21 @@ impl View {
         Self { entry, state, reason, poll_after }
     }
 
+    /// Names the job.
+    pub(crate) const fn id(&self) -> JobId {
+        self.entry.id
+    }
+
+    /// The name of the job's kind.
+    pub(crate) fn kind(&self) -> &str {
+        &self.entry.kind
+    }
+
+    /// Seconds until there may be news; `None` once the job has ended.
+    pub(crate) const fn poll_after(&self) -> Option<u64> {
+        self.poll_after
+    }
+
     /// Where the job stands, as it is shown.
     pub(crate) const fn state(&self) -> State {
         self.state
@@ -91,15 +106,18 @@ impl View {
 
     /// 202, with where to ask about the job.
     pub(crate) fn to_accepted(&self, base: &str) -> Answer {
-        let link = self.link(base);
-        let body = AcceptedBody {
+        self.answer(StatusCode::ACCEPTED, &self.to_accepted_body(base))
+            .with_header(LOCATION, &self.link(base))
+    }
+
+    /// The body of that answer.
+    pub(crate) fn to_accepted_body(&self, base: &str) -> AcceptedBody {
+        AcceptedBody {
             id: self.entry.id,
-            kind: &self.entry.kind,
+            kind: self.entry.kind.clone(),
             state: self.state.as_str(),
-            links: Links { this: link.clone() },
-        };
-        self.answer(StatusCode::ACCEPTED, &body)
-            .with_header(lambda_http::http::header::LOCATION, &link)
+            links: Links { this: self.link(base) },
+        }
     }
 
     /// 200, with all that may be seen.

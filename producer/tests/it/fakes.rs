@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use producer::{JobQueue, NotHttp, Outgoing, Producer, SendError};
+use producer::{JobQueue, MAX_TOGETHER, NotHttp, Outgoing, Producer, SendError};
 use serde_json::Value;
 use shared::aws::CallError;
 use shared::message::Message;
@@ -105,6 +105,18 @@ impl JobTable for FakeTable {
     }
 }
 
+/// What becomes of one message of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Taken,
+    /// The answer does not name it.
+    Missing,
+    /// Refused for now.
+    Throttled,
+    /// Refused for good.
+    Refused,
+}
+
 /// A queue that keeps what it was sent.
 #[derive(Debug)]
 pub(crate) struct FakeQueue {
@@ -113,6 +125,11 @@ pub(crate) struct FakeQueue {
     pub(crate) failures: Mutex<u32>,
     /// Each send takes one; tests that hold it back take them all.
     pub(crate) acknowledgements: Semaphore,
+    /// What was sent together, call by call.
+    pub(crate) calls: Mutex<Vec<Vec<Outgoing>>>,
+    /// What the next calls with several messages answer; afterwards all are
+    /// taken.
+    pub(crate) replies: Mutex<VecDeque<Result<Vec<Entry>, ()>>>,
     steps: Steps,
 }
 
@@ -128,6 +145,36 @@ impl JobQueue for FakeQueue {
         drop(failures);
         self.messages.lock().unwrap().push(message);
         Ok(())
+    }
+
+    async fn send_together(
+        &self,
+        messages: &[&Outgoing],
+    ) -> Result<Vec<Result<(), SendError>>, SendError> {
+        self.acknowledgements.acquire().await.unwrap().forget();
+        self.steps.push("send together");
+        self.calls.lock().unwrap().push(messages.iter().copied().cloned().collect());
+        let reply = self.replies.lock().unwrap().pop_front();
+        let answers = match reply {
+            Some(Err(())) => return Err(SendError::Call(timed_out("SendMessageBatch"))),
+            Some(Ok(answers)) => answers,
+            None => vec![Entry::Taken; messages.len()],
+        };
+        assert!(messages.len() <= MAX_TOGETHER);
+        assert_eq!(answers.len(), messages.len());
+        let answers = answers.into_iter().zip(messages).map(|(answer, message)| {
+            let is_lasting = match answer {
+                Entry::Taken => {
+                    self.messages.lock().unwrap().push((*message).clone());
+                    return Ok(());
+                }
+                Entry::Missing => return Err(SendError::Unacknowledged),
+                Entry::Throttled => false,
+                Entry::Refused => true,
+            };
+            Err(SendError::Refused { code: "Code".to_owned(), message: None, is_lasting })
+        });
+        Ok(answers.collect())
     }
 }
 
@@ -161,6 +208,12 @@ impl Answer {
         self.body["id"].as_str().unwrap_or_else(|| panic!("no id: {self:?}"))
     }
 
+    /// The statuses of a batch's jobs.
+    pub(crate) fn statuses(&self) -> Vec<u64> {
+        let jobs = self.body["jobs"].as_array().unwrap_or_else(|| panic!("no jobs: {self:?}"));
+        jobs.iter().map(|job| job["status"].as_u64().unwrap()).collect()
+    }
+
     /// The last part of the problem's type.
     pub(crate) fn problem(&self) -> &str {
         let uri = self.body["type"].as_str().unwrap_or_else(|| panic!("no problem: {self:?}"));
@@ -187,6 +240,8 @@ impl Fixture {
                 messages: Mutex::default(),
                 failures: Mutex::default(),
                 acknowledgements: Semaphore::new(1_000),
+                calls: Mutex::default(),
+                replies: Mutex::default(),
                 steps: steps.clone(),
             },
             clock: Clock::new(move || *clock.lock().unwrap()),

@@ -5,6 +5,8 @@
 
 mod accepting;
 mod aws;
+mod batch_calls;
+mod batches;
 mod bodies;
 mod cancelling;
 mod events;

@@ -317,10 +317,8 @@ async fn cancel_what_nobody_has_in_hand(table: &impl JobTable) {
         };
         let there = if succeeds { &cancelled } else { &old };
         let entry = Box::new(there.clone());
-        let expected = match succeeds {
-            true => Cancellation::Done(entry),
-            false => Cancellation::Refused(Some(entry)),
-        };
+        let expected =
+            if succeeds { Cancellation::Done(entry) } else { Cancellation::Refused(Some(entry)) };
         let answer = table.cancel(old.id, &Principal::anonymous(), later).await.unwrap();
         assert_eq!(answer, expected, "{old:?}");
         assert_eq!(table.get(old.id).await.unwrap().as_ref(), Some(there));
