@@ -5,7 +5,6 @@
 //! refused. The job's message stays in the queue; whoever receives it finds
 //! the entry cancelled and acknowledges it.
 
-use shared::entry::State;
 use shared::table::Cancellation;
 use shared::{JobEntry, JobId, JobTable, Principal, Timestamp};
 
@@ -15,7 +14,7 @@ use crate::answer::Answer;
 use crate::queue::JobQueue;
 use crate::refusal::{Cause, Refusal};
 use crate::request::Request;
-use crate::view::View;
+use crate::view::{ShownState, View};
 
 /// Attempts to cancel a job whose entry changes between the refused write and
 /// the reading of it.
@@ -59,9 +58,9 @@ fn judge(
     }
     let view = View::of(old, now);
     match view.state() {
-        State::Cancelled => Ok(Some(view)),
-        State::Queued => Ok(None),
-        state @ (State::Running | State::Succeeded | State::Failed | State::Held) => {
+        ShownState::Cancelled => Ok(Some(view)),
+        ShownState::Queued => Ok(None),
+        state @ (ShownState::Running | ShownState::Succeeded | ShownState::Failed) => {
             Err(Refusal::not_cancellable(state))
         }
     }

@@ -30,29 +30,37 @@ pub(crate) const MAX_JOBS: usize = 500;
 /// Lambda's answers end at 6 MB.
 const MAX_ERRORS_IN_ALL: usize = 1_000;
 
+/// Many jobs, each answered for as if it had come alone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UncheckedBatch<'a> {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Batch))]
+pub(crate) struct UncheckedBatch<'a> {
+    /// 1 to 500 jobs.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>, min_items = 1, max_items = 500))]
     jobs: Vec<&'a RawValue>,
 }
 
-/// The JSON of an answer: one part per job, in the order of the request.
+/// What became of each job, in the order of the request.
 #[derive(Serialize)]
-struct BatchBody {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = BatchAnswer))]
+pub(crate) struct BatchBody {
     jobs: Vec<JobAnswer>,
 }
 
 /// What became of one job.
 #[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct JobAnswer {
     /// The status that the job would have got alone.
     status: u16,
     /// The job, if it was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     job: Option<AcceptedBody>,
     /// The problem, if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     problem: Option<ProblemBody>,
 }
 

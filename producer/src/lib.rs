@@ -6,6 +6,7 @@
 //! | `POST /jobs/batch` `{jobs: [...]}`, 1 to 500 jobs, each with an optional `idempotency_key` | 202, or 207 where not all were accepted: `{jobs: [{status, job or problem}]}` |
 //! | `GET /jobs/{id}` | 200 the job as its client may see it; `Retry-After` while it is unfinished |
 //! | `DELETE /jobs/{id}` | 200 the cancelled job, also when it was cancelled before |
+//! | `GET /openapi.json` | 200 this table for machines, OpenAPI 3.1 |
 //! | `GET /health` | 200 |
 //!
 //! Other paths are 404, other methods 405. A slash at the end of a path is
@@ -73,12 +74,15 @@ mod cancel_job;
 mod config;
 mod create_job;
 mod create_jobs;
+mod describe;
 mod event;
 mod get_job;
 mod health;
 mod idempotency_key;
 mod json;
 mod new_job;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod problem;
 mod queue;
 mod refusal;

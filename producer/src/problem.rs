@@ -2,10 +2,10 @@
 
 use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
-use shared::State;
 use shared::validation::{FieldError, Invalid, MAX_ERRORS};
 
 use crate::answer::Answer;
+use crate::view::ShownState;
 
 /// Characters of one error's pointer or detail. They may quote the request,
 /// which may be megabytes; the answer must stay small.
@@ -48,6 +48,26 @@ pub(crate) enum ProblemType {
 }
 
 impl ProblemType {
+    /// All types.
+    #[cfg(any(test, feature = "openapi"))]
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Malformed,
+        Self::BodyMissing,
+        Self::InvalidIdempotencyKey,
+        Self::CallerUnknown,
+        Self::NotTheOwner,
+        Self::NotFound,
+        Self::JobNotFound,
+        Self::MethodNotAllowed,
+        Self::NotCancellable,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::InvalidJob,
+        Self::IdempotencyKeyReused,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
     const fn parts(self) -> (StatusCode, &'static str, &'static str) {
         use ProblemType as Type;
         use StatusCode as Code;
@@ -80,6 +100,18 @@ impl ProblemType {
         }
     }
 
+    /// The status of an answer that is such a problem.
+    #[must_use]
+    pub(crate) const fn status(self) -> StatusCode {
+        self.parts().0
+    }
+
+    /// The type in words.
+    #[must_use]
+    pub(crate) const fn title(self) -> &'static str {
+        self.parts().2
+    }
+
     /// The URI that names the type.
     #[must_use]
     pub(crate) fn uri(self) -> String {
@@ -97,24 +129,34 @@ pub(crate) struct Problem {
     /// The fields that are wrong.
     pub(crate) invalid: Option<Invalid>,
     /// Where the job stands that is in the way.
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<ShownState>,
     /// A header that belongs to the type.
     pub(crate) header: Option<(HeaderName, &'static str)>,
 }
 
-/// The JSON of a problem.
+/// What went wrong (RFC 9457).
 #[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Problem))]
 pub(crate) struct ProblemBody {
+    /// Tells problems apart; these names never change.
     r#type: String,
+    /// The type in words.
     title: &'static str,
     /// The status of an answer that is this problem.
     pub(crate) status: u16,
+    /// What is wrong in this case, as a sentence.
     detail: String,
+    /// Where the job stands that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<&'static str>,
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    state: Option<ShownState>,
+    /// The first of the fields that are wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false, max_items = 100))]
     errors: Option<Vec<FieldError>>,
+    /// How many fields are wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     error_count: Option<usize>,
 }
 
@@ -122,9 +164,8 @@ impl Problem {
     /// The answer that tells the problem.
     #[must_use]
     pub(crate) fn to_answer(&self) -> Answer {
-        let (status, ..) = self.kind.parts();
-        let answer =
-            Answer::json(status, "application/problem+json", &self.to_body("", MAX_ERRORS));
+        let body = self.to_body("", MAX_ERRORS);
+        let answer = Answer::json(self.kind.status(), "application/problem+json", &body);
         match &self.header {
             Some((name, value)) => answer.with_header(name.clone(), value),
             None => answer,
@@ -135,13 +176,12 @@ impl Problem {
     /// points to, with the first `most_errors` of its invalid fields.
     #[must_use]
     pub(crate) fn to_body(&self, within: &str, most_errors: usize) -> ProblemBody {
-        let (status, _, title) = self.kind.parts();
         ProblemBody {
             r#type: self.kind.uri(),
-            title,
-            status: status.as_u16(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
             detail: self.detail.clone(),
-            state: self.state.map(State::as_str),
+            state: self.state,
             errors: self.invalid.as_ref().map(|invalid| {
                 let short = |error: &FieldError| FieldError {
                     pointer: format!("{within}{}", shorten(&error.pointer)),
@@ -165,6 +205,16 @@ pub(crate) fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_type_is_documented() {
+        assert_eq!(ProblemType::ALL.len(), ProblemType::Unavailable as usize + 1);
+        for kind in ProblemType::ALL {
+            let (status, name, _) = kind.parts();
+            let row = format!("//! | `{name}` | {} |", status.as_u16());
+            assert!(include_str!("lib.rs").contains(&row), "{row}");
+        }
+    }
 
     #[test]
     fn problems_read_as_rfc_9457_says() {

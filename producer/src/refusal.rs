@@ -4,13 +4,13 @@
 //! part of the deployment; the [`Cause`] has everything that AWS said.
 
 use lambda_http::http::header::{ALLOW, RETRY_AFTER};
-use shared::State;
 use shared::aws::CallError;
 use shared::table::TableError;
 use shared::validation::Invalid;
 
 use crate::problem::{Problem, ProblemType};
 use crate::queue::SendError;
+use crate::view::ShownState;
 
 /// Seconds after which a client may try again what failed through no fault of
 /// its own: longer than a moment of throttling lasts.
@@ -72,9 +72,11 @@ impl Refusal {
 
     /// A job that runs, or has ended.
     #[must_use]
-    pub(crate) fn not_cancellable(state: State) -> Self {
+    pub(crate) fn not_cancellable(state: ShownState) -> Self {
         let detail = match state {
-            State::Running => "The job is running. It can be cancelled while it is queued only.",
+            ShownState::Running => {
+                "The job is running. It can be cancelled while it is queued only."
+            }
             _ => "The job has ended. It can be cancelled while it is queued only.",
         };
         let mut refusal = Self::new(ProblemType::NotCancellable, detail);

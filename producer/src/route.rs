@@ -12,6 +12,7 @@ use crate::answer::Answer;
 use crate::cancel_job::cancel_job;
 use crate::create_job::create_job;
 use crate::create_jobs::create_jobs;
+use crate::describe::describe;
 use crate::get_job::get_job;
 use crate::health::health;
 use crate::problem::ProblemType;
@@ -26,6 +27,7 @@ enum Route {
     CreateJobs,
     GetJob(JobId),
     CancelJob(JobId),
+    Describe,
     Health,
 }
 
@@ -43,6 +45,7 @@ pub(crate) async fn answer(
         Route::CreateJobs => create_jobs(producer, request).await,
         Route::GetJob(id) => get_job(producer, request, id).await,
         Route::CancelJob(id) => cancel_job(producer, request, id).await,
+        Route::Describe => Ok(describe(request)),
         Route::Health => Ok(health()),
     }
 }
@@ -62,6 +65,7 @@ fn route(method: &Method, path: &str) -> Result<Route, Refusal> {
             // What is no id names no job, and never will.
             Err(_) => Err(Refusal::job_not_found()),
         },
+        ["openapi.json"] => read_only(method, Route::Describe),
         ["health"] => read_only(method, Route::Health),
         _ => Err(Refusal::new(ProblemType::NotFound, "There is nothing at this path.")),
     }
@@ -102,6 +106,7 @@ mod tests {
             ("/jobs/batch", "POST"),
             (&job, "GET, HEAD, DELETE"),
             ("/health", "GET, HEAD"),
+            ("/openapi.json", "GET, HEAD"),
         ] {
             for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
                 let allowed = methods.split(", ").any(|allowed| allowed == method);

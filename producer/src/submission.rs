@@ -45,18 +45,34 @@ pub(crate) struct Submission<'a> {
     pub key: Option<IdempotencyKey>,
 }
 
+/// A job that is asked for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UncheckedSubmission<'a> {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewJob))]
+pub(crate) struct UncheckedSubmission<'a> {
+    /// What is to be done.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     kind: Option<&'a RawValue>,
+    /// What it is to be done with, as the kind says.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     payload: Option<&'a RawValue>,
+    /// Seconds until the job may start.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u16>, maximum = 900))]
     delay_seconds: Option<&'a RawValue>,
+    /// A name within the caller's jobs: jobs of different names share the
+    /// queue fairly.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, min_length = 1, max_length = 128))]
     group: Option<&'a RawValue>,
+    /// The client's name for the job, as the header `Idempotency-Key` gives it
+    /// to a single one.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(
+        value_type = Option<String>, min_length = 1, max_length = 255, pattern = "^[ -~]*[!-~][ -~]*$"
+    ))]
     idempotency_key: Option<&'a RawValue>,
 }
 
@@ -142,22 +158,21 @@ fn check_work(
     payload: Option<&RawValue>,
 ) -> Result<(Job, Fingerprint), Invalid> {
     let mut invalid = Invalid::default();
+    let unknown = || format!("must be one of {}", Job::KINDS.join(", "));
+    let name = kind.and_then(text);
     if kind.is_none() {
         invalid.push("/kind", "is missing");
+    } else if name.is_none() {
+        invalid.push("/kind", unknown());
     }
     if payload.is_none() {
         invalid.push("/payload", "is missing");
     }
-    let (Some(kind), Some(payload)) = (kind, payload) else {
+    let (Some(kind), Some(payload)) = (name, payload) else {
         return Err(invalid);
     };
-    let Some(kind) = text(kind) else {
-        return Err(Invalid::one("/kind", format!("must be one of {}", Job::KINDS.join(", "))));
-    };
     let job = Job::parse(&kind, payload).map_err(|error| match error {
-        InvalidJob::UnknownKind(_) => {
-            Invalid::one("/kind", format!("must be one of {}", Job::KINDS.join(", ")))
-        }
+        InvalidJob::UnknownKind(_) => Invalid::one("/kind", unknown()),
         InvalidJob::Payload(errors) => {
             let mut invalid = Invalid::default();
             invalid.extend("/payload", errors);
@@ -203,6 +218,7 @@ mod tests {
         assert_eq!(pointers("{}"), ["/kind", "/payload"]);
         assert_eq!(pointers(r#"{"kind":null,"payload":{}}"#), ["/kind"]);
         assert_eq!(pointers(r#"{"kind":7,"payload":{}}"#), ["/kind"]);
+        assert_eq!(pointers(r#"{"kind":7}"#), ["/kind", "/payload"]);
         assert_eq!(pointers(r#"{"kind":"unheard-of","payload":{}}"#), ["/kind"]);
         assert_eq!(pointers(r#"{"kind":"report","payload":{},"extra":1}"#), ["/extra"]);
         assert_eq!(

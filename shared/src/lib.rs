@@ -52,6 +52,8 @@ pub mod job_id;
 pub mod jobs;
 pub mod message;
 pub mod principal;
+#[cfg(feature = "openapi")]
+pub mod schema;
 pub mod sources;
 pub mod table;
 pub mod telemetry;

@@ -12,6 +12,7 @@ mod cancelling;
 mod events;
 mod fakes;
 mod gateways;
+mod openapi;
 mod process;
 mod promise;
 mod reading;
