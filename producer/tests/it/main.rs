@@ -12,6 +12,7 @@ mod cancelling;
 mod events;
 mod fakes;
 mod gateways;
+mod intents;
 mod openapi;
 mod process;
 mod promise;
