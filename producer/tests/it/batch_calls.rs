@@ -1,14 +1,12 @@
 //! What SQS may answer to a call with several messages, through the real SDK.
 
 use std::sync::Mutex;
-use std::time::Duration;
 
-use producer::{CALL_LIMITS, DEAD_LETTER_RESERVE, Producer, SqsJobQueue};
+use producer::CALL_LIMITS;
 use serde_json::{Value, json};
 use shared::fake_aws::{FakeAws, Reply, Request};
-use shared::table::DynamoJobTable;
-use shared::{Clock, Ids};
 
+use crate::aws::producer;
 use crate::events::{BODY, Event};
 use crate::fakes::Answer;
 
@@ -25,20 +23,16 @@ async fn send(count: usize, replies: Vec<fn(&[String]) -> Reply>) -> (Answer, Fa
     })
     .await
     .unwrap();
-    let config = aws.sdk_config(CALL_LIMITS).await;
-    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs".parse().unwrap();
-    let producer = Producer {
-        table: DynamoJobTable::new(&config, "jobs"),
-        queue: SqsJobQueue::new(&config, &url),
-        clock: Clock::system(),
-        ids: Ids::random(),
-        message_limit: 1024 * 1024 - DEAD_LETTER_RESERVE,
-        entry_ttl: Duration::from_hours(30 * 24),
-    };
+    let answer = post(&aws, count).await;
+    (answer, aws)
+}
+
+async fn post(aws: &FakeAws, count: usize) -> Answer {
+    let producer = producer(&aws.sdk_config(CALL_LIMITS).await);
     let body = format!(r#"{{"jobs":[{}]}}"#, vec![BODY; count].join(","));
     let event = Event::post(&body).at("POST", "/jobs/batch");
     let answer = producer.handle(&event.raw(), None).await.unwrap();
-    (Answer::read(serde_json::to_value(answer).unwrap()), aws)
+    Answer::read(serde_json::to_value(answer).unwrap())
 }
 
 fn ids(request: &Request) -> Vec<String> {
@@ -177,20 +171,7 @@ async fn errors_of_the_whole_call_mean_what_they_mean_for_one_message() {
             "SendMessageBatch" => Reply::Error(http, code),
             _ => Reply::Ok(json!({})),
         });
-        let aws = aws.await.unwrap();
-        let config = aws.sdk_config(CALL_LIMITS).await;
-        let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs".parse().unwrap();
-        let producer = Producer {
-            table: DynamoJobTable::new(&config, "jobs"),
-            queue: SqsJobQueue::new(&config, &url),
-            clock: Clock::system(),
-            ids: Ids::random(),
-            message_limit: 1024 * 1024,
-            entry_ttl: Duration::from_hours(24),
-        };
-        let event = Event::post(&format!(r#"{{"jobs":[{BODY},{BODY}]}}"#));
-        let answer = producer.handle(&event.at("POST", "/jobs/batch").raw(), None).await.unwrap();
-        let answer = Answer::read(serde_json::to_value(answer).unwrap());
+        let answer = post(&aws.await.unwrap(), 2).await;
         assert_eq!(answer.status, status, "{code}: {answer:?}");
         assert!(!answer.event.to_string().contains("arn:"), "{answer:?}");
     }

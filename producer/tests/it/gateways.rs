@@ -182,7 +182,7 @@ async fn a_console_may_leave_out_host_and_headers() {
 async fn only_post_makes_a_job() {
     let fixture = Fixture::new();
     for method in ["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"] {
-        for path in ["/jobs", "/jobs/"] {
+        for path in ["/jobs", "/jobs/", "/jobs/batch", "/jobs/batch/"] {
             let answer = fixture.send(&Event::post(BODY).at(method, path)).await;
             assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
         }

@@ -17,5 +17,4 @@ mod openapi;
 mod process;
 mod promise;
 mod reading;
-mod server;
 mod sizes;

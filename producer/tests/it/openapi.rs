@@ -66,8 +66,7 @@ async fn with_examples(mut document: Value) -> Value {
 
 /// The body of a sample event.
 fn body(event: &Event) -> Value {
-    let event: Value = serde_json::from_str(event.raw().get()).unwrap();
-    serde_json::from_str(event["body"].as_str().unwrap()).unwrap()
+    serde_json::from_str(event.value()["body"].as_str().unwrap()).unwrap()
 }
 
 fn put_example(described: &mut Value, example: &Value) {
