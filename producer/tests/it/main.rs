@@ -18,3 +18,4 @@ mod process;
 mod promise;
 mod reading;
 mod sizes;
+mod template;
