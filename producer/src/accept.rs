@@ -11,13 +11,13 @@
 //! written side by side, and only the message decides.
 
 use shared::entry::State;
-use shared::table::{PutIf, Written};
+use shared::table::{self, PutIf};
 use shared::{JobEntry, JobTable};
 
 use crate::Producer;
 use crate::new_job::{Name, NewJob};
 use crate::problem::ProblemType;
-use crate::queue::JobQueue;
+use crate::queue::{JobQueue, Outgoing};
 use crate::refusal::{Cause, Refusal};
 use crate::view::View;
 
@@ -36,50 +36,65 @@ pub(crate) async fn accept(
     job: &NewJob<'_>,
 ) -> Result<View, Refusal> {
     match job.name {
-        Name::Intent | Name::Key => put_first(producer, job).await,
+        Name::Intent | Name::Key => {
+            let Written { view, message } = put_first(producer, job).await?;
+            if let Some(message) = message {
+                producer.queue.send(message).await?;
+            }
+            Ok(view)
+        }
         Name::Nothing => side_by_side(producer, job).await,
     }
 }
 
-async fn put_first(
+/// A job whose entry is in the table.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// What is known of the job.
+    pub(crate) view: View,
+    /// The message that must be sent before the job counts as accepted.
+    pub(crate) message: Option<Outgoing>,
+}
+
+/// Writes the entry of a job that has a name, or finds the one that is there.
+///
+/// # Errors
+///
+/// As [`accept`].
+pub(crate) async fn put_first(
     producer: &Producer<impl JobTable, impl JobQueue>,
     job: &NewJob<'_>,
-) -> Result<View, Refusal> {
+) -> Result<Written, Refusal> {
     let entry = job.entry(producer.entry_ttl);
     let message = job.message(producer.message_limit)?;
     for _ in 0..PUT_ATTEMPTS {
         let old = match producer.table.put(&entry, &PutIf::Absent, job.created_at).await? {
-            Written::Yes => {
-                producer.queue.send(message).await?;
-                return Ok(View::of(entry, job.created_at));
+            table::Written::Yes => {
+                let view = View::of(entry, job.created_at);
+                return Ok(Written { view, message: Some(message) });
             }
-            Written::No(Some(old)) => Some(*old),
-            Written::No(None) => producer.table.get(job.id).await?,
+            table::Written::No(Some(old)) => Some(*old),
+            table::Written::No(None) => producer.table.get(job.id).await?,
         };
         if let Some(old) = old.filter(|old| !old.is_expired(job.created_at)) {
-            return join(producer, job, old).await;
+            return join(job, old, producer.message_limit);
         }
     }
     Err(Refusal::unavailable(Cause::Other("entry is neither there nor absent".to_owned())))
 }
 
 /// Answers with the job that is there under the same name.
-async fn join(
-    producer: &Producer<impl JobTable, impl JobQueue>,
-    job: &NewJob<'_>,
-    old: JobEntry,
-) -> Result<View, Refusal> {
+fn join(job: &NewJob<'_>, old: JobEntry, message_limit: usize) -> Result<Written, Refusal> {
     if job.name == Name::Key && old.fingerprint != job.fingerprint {
         let detail = "The Idempotency-Key was sent before with another kind or payload. Use a \
                       new key for a new job.";
         return Err(Refusal::new(ProblemType::IdempotencyKeyReused, detail));
     }
-    if old.state == State::Queued && old.attempt == 0 && old.lease_token.is_none() {
-        // Its message may never have been sent.
-        let message = job.message_of(&old.principal, producer.message_limit)?;
-        producer.queue.send(message).await?;
-    }
-    Ok(View::of(old, job.created_at))
+    let was_claimed = old.state != State::Queued || old.attempt > 0 || old.lease_token.is_some();
+    // Where it was not, its message may never have been sent.
+    let message =
+        if was_claimed { None } else { Some(job.message_of(&old.principal, message_limit)?) };
+    Ok(Written { view: View::of(old, job.created_at), message })
 }
 
 async fn side_by_side(
@@ -100,68 +115,4 @@ async fn side_by_side(
         tracing::warn!(job_id = %job.id, error, "entry of an accepted job was not written");
     }
     Ok(View::of(entry, job.created_at))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-    use std::time::Duration;
-
-    use shared::message::Message;
-    use shared::table::InMemoryJobTable;
-    use shared::{Clock, Ids, Principal, Timestamp};
-
-    use super::*;
-    use crate::queue::{Outgoing, SendError};
-    use crate::submission::Submission;
-
-    #[derive(Default)]
-    struct Sent(Mutex<Vec<Outgoing>>);
-
-    impl JobQueue for Sent {
-        async fn send(&self, message: Outgoing) -> Result<(), SendError> {
-            self.0.lock().unwrap().push(message);
-            Ok(())
-        }
-    }
-
-    fn producer() -> Producer<InMemoryJobTable, Sent> {
-        Producer {
-            table: InMemoryJobTable::default(),
-            queue: Sent::default(),
-            clock: Clock::new(|| Timestamp::from_millis(1_700_000_000_123)),
-            ids: Ids::random(),
-            message_limit: 10_000,
-            entry_ttl: Duration::from_hours(1),
-        }
-    }
-
-    /// Accepts a job as if its kind declared an intent for all callers.
-    async fn accept_intent(
-        producer: &Producer<InMemoryJobTable, Sent>,
-        caller: &Principal,
-        title: &str,
-    ) {
-        let text = format!(
-            r#"{{"kind":"report","payload":{{"title":"{title}","rows":[{{"group":"a","amount":"1"}}]}}}}"#
-        );
-        let submission = Submission::read(&text, 10_000).unwrap();
-        let mut job = NewJob::new(&producer.clock, &producer.ids, caller, None, submission, None);
-        job.name = Name::Intent;
-        job.id = "abfc2f07-0372-443d-8266-36440aa5df13".parse().unwrap();
-        accept(producer, &job).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn an_intent_is_the_whole_identity_and_stays_with_who_asked_first() {
-        let producer = producer();
-        let (ann, bob) = (Principal::jwt("i", "ann"), Principal::jwt("i", "bob"));
-        accept_intent(&producer, &ann, "one").await;
-        accept_intent(&producer, &bob, "another").await;
-        let sent = producer.queue.0.lock().unwrap().clone();
-        let principals: Vec<_> =
-            sent.iter().map(|sent| Message::decode(&sent.body).unwrap().principal).collect();
-        assert_eq!(principals, [ann.clone(), ann]);
-        assert_eq!(sent[0].group_id, sent[1].group_id);
-    }
 }

@@ -10,7 +10,7 @@ use crate::new_job::NewJob;
 use crate::queue::JobQueue;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::submission::Submission;
+use crate::submission::{Keys, Submission};
 
 /// Answers 202 after the job is safe.
 pub(crate) async fn create_job(
@@ -18,7 +18,8 @@ pub(crate) async fn create_job(
     request: &Request,
 ) -> Result<Answer, Refusal> {
     let key = IdempotencyKey::from_headers(&request.headers)?;
-    let submission = Submission::read(request.json_text()?, producer.message_limit)?;
+    let submission =
+        Submission::read(request.json_text()?, Keys::InHeader, producer.message_limit)?;
     let job = NewJob::new(
         &producer.clock,
         &producer.ids,

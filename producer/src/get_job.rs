@@ -1,8 +1,9 @@
 //! `GET /jobs/{id}`: tells what became of a job.
 
-use shared::{Job, JobEntry, JobId, JobTable, Principal};
+use shared::{JobId, JobTable};
 
 use crate::Producer;
+use crate::access::Access;
 use crate::answer::Answer;
 use crate::queue::JobQueue;
 use crate::refusal::Refusal;
@@ -17,13 +18,8 @@ pub(crate) async fn get_job(
 ) -> Result<Answer, Refusal> {
     let now = producer.clock.now();
     let entry = producer.table.get(id).await?;
-    let visible = entry.filter(|entry| !entry.is_expired(now) && may_read(&request.caller, entry));
+    let visible = entry.filter(|entry| Access::of(&request.caller, entry, now) != Access::None);
     // Another caller's job looks like one that is not there.
     let entry = visible.ok_or_else(Refusal::job_not_found)?;
     Ok(View::of(entry, now).to_found(&request.base))
-}
-
-fn may_read(caller: &Principal, entry: &JobEntry) -> bool {
-    let is_known = *caller != Principal::anonymous();
-    *caller == entry.principal || is_known && Job::is_deployments(&entry.kind)
 }

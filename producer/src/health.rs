@@ -8,8 +8,11 @@ use serde::Serialize;
 
 use crate::answer::Answer;
 
+/// The function runs.
 #[derive(Serialize)]
-struct Health {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub(crate) struct Health {
+    /// Always `ok`.
     status: &'static str,
 }
 

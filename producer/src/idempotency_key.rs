@@ -45,6 +45,19 @@ impl IdempotencyKey {
             Some(rest) => read_string(rest)?,
             None => read_token(text)?,
         };
+        Self::from_text(key)
+    }
+
+    /// The key that `key` is, as it stands: in the body of a batch it needs no
+    /// quotes of its own.
+    ///
+    /// # Errors
+    ///
+    /// What a key must be.
+    pub(crate) fn from_text(key: String) -> Result<Self, &'static str> {
+        if !key.chars().all(is_printable) {
+            return Err("must have printable ASCII characters only");
+        }
         if key.trim().is_empty() {
             return Err("must not be empty or blank");
         }
@@ -53,6 +66,18 @@ impl IdempotencyKey {
             return Err("must have at most 255 characters");
         }
         Ok(Self(key))
+    }
+
+    /// Refuses the header on a request of several jobs.
+    ///
+    /// # Errors
+    ///
+    /// 400 where it is there. One key cannot name several jobs.
+    pub(crate) fn none_in(headers: &HeaderMap) -> Result<(), Refusal> {
+        if headers.contains_key(HEADER) {
+            return Err(refuse("cannot name a batch; each job may have an \"idempotency_key\""));
+        }
+        Ok(())
     }
 
     /// The key itself, without quotes.
@@ -74,11 +99,15 @@ fn read_string(text: &str) -> Result<String, &'static str> {
                 Some(escaped @ ('"' | '\\')) => key.push(escaped),
                 _ => return Err("may escape only quotes and backslashes"),
             },
-            Some(printable @ ' '..='~') => key.push(printable),
+            Some(printable) if is_printable(printable) => key.push(printable),
             Some(_) => return Err("must have printable ASCII characters only"),
             None => return Err("has no closing quote"),
         }
     }
+}
+
+const fn is_printable(c: char) -> bool {
+    matches!(c, ' '..='~')
 }
 
 /// Reads a bare token. Gateways join repeated headers by commas, so a comma

@@ -3,7 +3,10 @@
 //! | request | answer |
 //! |---|---|
 //! | `POST /jobs` `{kind, payload, delay_seconds?, group?}`, header `Idempotency-Key` optional | 202 `{id, kind, state, links.self}`, `Location`, `Retry-After` |
+//! | `POST /jobs/batch` `{jobs: [...]}`, 1 to 500 jobs, each with an optional `idempotency_key` | 202, or 207 where not all were accepted: `{jobs: [{status, job or problem}]}` |
 //! | `GET /jobs/{id}` | 200 the job as its client may see it; `Retry-After` while it is unfinished |
+//! | `DELETE /jobs/{id}` | 200 the cancelled job, also when it was cancelled before |
+//! | `GET /openapi.json` | 200 this table for machines, OpenAPI 3.1 |
 //! | `GET /health` | 200 |
 //!
 //! Other paths are 404, other methods 405. A slash at the end of a path is
@@ -20,15 +23,39 @@
 //! | `body-missing` | 400 | an empty or blank body |
 //! | `invalid-idempotency-key` | 400 | the header is there, but is not one sound key |
 //! | `caller-unknown` | 403 | the authorizer let somebody in without naming them |
+//! | `not-the-owner` | 403 | only the caller who asked first may cancel this job |
 //! | `not-found` | 404 | no such path |
 //! | `job-not-found` | 404 | no such job, an expired one, or another caller's |
 //! | `method-not-allowed` | 405 | `Allow` has the methods |
+//! | `not-cancellable` | 409 | the job runs or has ended; `state` says which |
 //! | `too-large` | 413 | the job does not fit a message |
 //! | `unsupported-media-type` | 415 | the body is said to be something else than JSON |
 //! | `invalid-job` | 422 | `errors` has `{pointer, detail}` of the first 100 fields, `error_count` counts all |
 //! | `idempotency-key-reused` | 422 | the key already names a job of another kind or payload |
 //! | `internal` | 500 | only the operators can mend it |
 //! | `unavailable` | 503 | SQS or DynamoDB cannot be reached; `Retry-After` |
+//!
+//! # Batches
+//!
+//! Each job of a batch is answered for in its place, as if it had come alone:
+//! `status` is 202 and `job` what `POST /jobs` answers, or `problem` says what
+//! is wrong; its pointers lead into the request. A job with a key or an intent
+//! can be sent again until its status is 202, alone or in a batch; two of one
+//! name and content are one job, of which the first's `delay_seconds` and
+//! `group` count. Large batches show fewer `errors` of each job (1,000 in
+//! all). Where every job failed through no fault of its own, the answer is one
+//! problem (503 or 500). A body that cannot be read is refused as a whole, and
+//! so is the header `Idempotency-Key` (400): one key cannot name many jobs.
+//!
+//! # Cancelling
+//!
+//! A job can be cancelled while `GET` shows it as `queued`: before its first
+//! attempt, between two, and after one whose invocation died (unless it was the
+//! last: that job has failed). It will not be run again; what an attempt did
+//! before is not undone. Its key or intent goes on naming it: to ask again is
+//! answered with the cancelled job. A job that a whole deployment shares
+//! ([`shared::job::Scope::Deployment`]) can be cancelled only by the caller
+//! who asked first; others, who may see it, get 403.
 //!
 //! # Idempotency
 //!
@@ -39,16 +66,23 @@
 //! nothing. Without either, each request is another job.
 
 mod accept;
+mod accept_all;
+mod access;
 mod answer;
 mod caller;
+mod cancel_job;
 mod config;
 mod create_job;
+mod create_jobs;
+mod describe;
 mod event;
 mod get_job;
 mod health;
 mod idempotency_key;
 mod json;
 mod new_job;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod problem;
 mod queue;
 mod refusal;
@@ -69,7 +103,7 @@ use shared::{Clock, Ids, JobTable};
 use crate::answer::Answer;
 pub use crate::config::{CALL_LIMITS, Config, DEAD_LETTER_RESERVE};
 pub use crate::event::{EventAnswer, Gateway, NotHttp};
-pub use crate::queue::{JobQueue, Outgoing, SendError, SqsJobQueue, group_id};
+pub use crate::queue::{JobQueue, MAX_TOGETHER, Outgoing, SendError, SqsJobQueue, group_id};
 use crate::refusal::{Cause, Refusal};
 use crate::request::Request;
 pub use crate::trace::TraceHeader;

@@ -2,9 +2,10 @@
 
 use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
-use shared::validation::{FieldError, Invalid};
+use shared::validation::{FieldError, Invalid, MAX_ERRORS};
 
 use crate::answer::Answer;
+use crate::view::ShownState;
 
 /// Characters of one error's pointer or detail. They may quote the request,
 /// which may be megabytes; the answer must stay small.
@@ -22,12 +23,16 @@ pub(crate) enum ProblemType {
     InvalidIdempotencyKey,
     /// The authorizer lets the caller in, but does not say who it is.
     CallerUnknown,
+    /// The caller may see the job, but another one asked for it first.
+    NotTheOwner,
     /// No such path.
     NotFound,
     /// No such job, or another caller's.
     JobNotFound,
     /// The path has no such method.
     MethodNotAllowed,
+    /// The job runs, or has ended.
+    NotCancellable,
     /// The job does not fit a message.
     TooLarge,
     /// The body is not said to be JSON.
@@ -43,6 +48,26 @@ pub(crate) enum ProblemType {
 }
 
 impl ProblemType {
+    /// All types.
+    #[cfg(any(test, feature = "openapi"))]
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Malformed,
+        Self::BodyMissing,
+        Self::InvalidIdempotencyKey,
+        Self::CallerUnknown,
+        Self::NotTheOwner,
+        Self::NotFound,
+        Self::JobNotFound,
+        Self::MethodNotAllowed,
+        Self::NotCancellable,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::InvalidJob,
+        Self::IdempotencyKeyReused,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
     const fn parts(self) -> (StatusCode, &'static str, &'static str) {
         use ProblemType as Type;
         use StatusCode as Code;
@@ -53,11 +78,13 @@ impl ProblemType {
                 (Code::BAD_REQUEST, "invalid-idempotency-key", "Invalid Idempotency-Key")
             }
             Type::CallerUnknown => (Code::FORBIDDEN, "caller-unknown", "Caller is not known"),
+            Type::NotTheOwner => (Code::FORBIDDEN, "not-the-owner", "Another caller's job"),
             Type::NotFound => (Code::NOT_FOUND, "not-found", "Not found"),
             Type::JobNotFound => (Code::NOT_FOUND, "job-not-found", "Job not found"),
             Type::MethodNotAllowed => {
                 (Code::METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed")
             }
+            Type::NotCancellable => (Code::CONFLICT, "not-cancellable", "Job cannot be cancelled"),
             Type::TooLarge => (Code::PAYLOAD_TOO_LARGE, "too-large", "Job is too large"),
             Type::UnsupportedMediaType => {
                 (Code::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Unsupported media type")
@@ -71,6 +98,18 @@ impl ProblemType {
             Type::Internal => (Code::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
             Type::Unavailable => (Code::SERVICE_UNAVAILABLE, "unavailable", "Try again later"),
         }
+    }
+
+    /// The status of an answer that is such a problem.
+    #[must_use]
+    pub(crate) const fn status(self) -> StatusCode {
+        self.parts().0
+    }
+
+    /// The type in words.
+    #[must_use]
+    pub(crate) const fn title(self) -> &'static str {
+        self.parts().2
     }
 
     /// The URI that names the type.
@@ -89,20 +128,35 @@ pub(crate) struct Problem {
     pub(crate) detail: String,
     /// The fields that are wrong.
     pub(crate) invalid: Option<Invalid>,
+    /// Where the job stands that is in the way.
+    pub(crate) state: Option<ShownState>,
     /// A header that belongs to the type.
     pub(crate) header: Option<(HeaderName, &'static str)>,
 }
 
-/// The JSON of a problem.
+/// What went wrong (RFC 9457).
 #[derive(Serialize)]
-struct ProblemBody<'a> {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Problem))]
+pub(crate) struct ProblemBody {
+    /// Tells problems apart; these names never change.
     r#type: String,
-    title: &'a str,
-    status: u16,
-    detail: &'a str,
+    /// The type in words.
+    title: &'static str,
+    /// The status of an answer that is this problem.
+    pub(crate) status: u16,
+    /// What is wrong in this case, as a sentence.
+    detail: String,
+    /// Where the job stands that is in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    state: Option<ShownState>,
+    /// The first of the fields that are wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false, max_items = 100))]
     errors: Option<Vec<FieldError>>,
+    /// How many fields are wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     error_count: Option<usize>,
 }
 
@@ -110,25 +164,32 @@ impl Problem {
     /// The answer that tells the problem.
     #[must_use]
     pub(crate) fn to_answer(&self) -> Answer {
-        let (status, _, title) = self.kind.parts();
-        let body = ProblemBody {
-            r#type: self.kind.uri(),
-            title,
-            status: status.as_u16(),
-            detail: &self.detail,
-            errors: self.invalid.as_ref().map(|invalid| {
-                let short = |error: &FieldError| FieldError {
-                    pointer: shorten(&error.pointer),
-                    detail: shorten(&error.detail),
-                };
-                invalid.errors().iter().map(short).collect()
-            }),
-            error_count: self.invalid.as_ref().map(Invalid::count),
-        };
-        let answer = Answer::json(status, "application/problem+json", &body);
+        let body = self.to_body("", MAX_ERRORS);
+        let answer = Answer::json(self.kind.status(), "application/problem+json", &body);
         match &self.header {
             Some((name, value)) => answer.with_header(name.clone(), value),
             None => answer,
+        }
+    }
+
+    /// The JSON that tells the problem of the part of a request that `within`
+    /// points to, with the first `most_errors` of its invalid fields.
+    #[must_use]
+    pub(crate) fn to_body(&self, within: &str, most_errors: usize) -> ProblemBody {
+        ProblemBody {
+            r#type: self.kind.uri(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: self.detail.clone(),
+            state: self.state,
+            errors: self.invalid.as_ref().map(|invalid| {
+                let short = |error: &FieldError| FieldError {
+                    pointer: format!("{within}{}", shorten(&error.pointer)),
+                    detail: shorten(&error.detail),
+                };
+                invalid.errors().iter().take(most_errors).map(short).collect()
+            }),
+            error_count: self.invalid.as_ref().map(Invalid::count),
         }
     }
 }
@@ -146,6 +207,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_type_is_documented() {
+        assert_eq!(ProblemType::ALL.len(), ProblemType::Unavailable as usize + 1);
+        for kind in ProblemType::ALL {
+            let (status, name, _) = kind.parts();
+            let row = format!("//! | `{name}` | {} |", status.as_u16());
+            assert!(include_str!("lib.rs").contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn problems_read_as_rfc_9457_says() {
         let mut invalid = Invalid::one("/payload/rows/3/amount", "must be a decimal");
         invalid.push("/payload/title", "x".repeat(10_000));
@@ -153,6 +224,7 @@ mod tests {
             kind: ProblemType::InvalidJob,
             detail: "2 fields are invalid.".to_owned(),
             invalid: Some(invalid),
+            state: None,
             header: None,
         };
         let answer = problem.to_answer();

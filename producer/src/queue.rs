@@ -1,5 +1,6 @@
 //! The queue that jobs are handed over by.
 
+pub(crate) mod chunks;
 mod sqs;
 
 use shared::Principal;
@@ -23,7 +24,21 @@ pub trait JobQueue: Send + Sync {
     /// See [`SendError`]. The message may be in the queue all the same, which
     /// the consumer's claim makes harmless.
     fn send(&self, message: Outgoing) -> impl Future<Output = Result<(), SendError>> + Send;
+
+    /// Sends up to [`MAX_TOGETHER`] messages in one call. For each of them, in
+    /// their order, whether it is in the queue when this answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`]: of the whole call, or of one message.
+    fn send_together(
+        &self,
+        messages: &[&Outgoing],
+    ) -> impl Future<Output = Result<Vec<Result<(), SendError>>, SendError>> + Send;
 }
+
+/// Messages that SQS takes in one call.
+pub const MAX_TOGETHER: usize = 10;
 
 /// A message with everything that travels beside its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +98,35 @@ pub enum SendError {
     /// The queue or the right to use it is missing: only a deployment helps.
     #[error(transparent)]
     Misconfigured(CallError),
-    /// The answer was a success that names no message. Whatever answered, it
-    /// was not SQS.
+    /// The queue took the call, but not this message of several.
+    #[error(
+        "the queue refused one message of several ({code}: {})",
+        .message.as_deref().unwrap_or("no message")
+    )]
+    Refused {
+        /// SQS's code.
+        code: String,
+        /// What SQS says about it.
+        message: Option<String>,
+        /// Whether it will be refused again.
+        is_lasting: bool,
+    },
+    /// The answer was a success that does not name the message. Whatever
+    /// became of it, it is not known to be in the queue.
     #[error("the queue's answer holds no message id")]
     Unacknowledged,
+}
+
+impl SendError {
+    /// Whether only a deployment helps.
+    #[must_use]
+    pub const fn is_lasting(&self) -> bool {
+        match self {
+            Self::Misconfigured(_) => true,
+            Self::Refused { is_lasting, .. } => *is_lasting,
+            Self::Call(_) | Self::Unacknowledged => false,
+        }
+    }
 }
 
 #[cfg(test)]

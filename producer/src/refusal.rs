@@ -10,10 +10,11 @@ use shared::validation::Invalid;
 
 use crate::problem::{Problem, ProblemType};
 use crate::queue::SendError;
+use crate::view::ShownState;
 
 /// Seconds after which a client may try again what failed through no fault of
 /// its own: longer than a moment of throttling lasts.
-const RETRY_AFTER_SECONDS: &str = "5";
+pub(crate) const RETRY_AFTER_SECONDS: &str = "5";
 
 /// A request that was not done.
 #[derive(Debug)]
@@ -28,7 +29,8 @@ impl Refusal {
     /// A fault of the client's.
     #[must_use]
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
-        let problem = Problem { kind, detail: detail.into(), invalid: None, header: None };
+        let detail = detail.into();
+        let problem = Problem { kind, detail, invalid: None, state: None, header: None };
         Self { problem: Box::new(problem), cause: None }
     }
 
@@ -60,22 +62,61 @@ impl Refusal {
         Self::new(ProblemType::JobNotFound, "There is no job of yours with this id.")
     }
 
+    /// A job that every caller may see, and only the one who asked for it
+    /// first may cancel.
+    #[must_use]
+    pub(crate) fn not_the_owner() -> Self {
+        let detail = "Another caller asked for this job first; only that caller may cancel it.";
+        Self::new(ProblemType::NotTheOwner, detail)
+    }
+
+    /// A job that runs, or has ended.
+    #[must_use]
+    pub(crate) fn not_cancellable(state: ShownState) -> Self {
+        let detail = match state {
+            ShownState::Running => {
+                "The job is running. It can be cancelled while it is queued only."
+            }
+            _ => "The job has ended. It can be cancelled while it is queued only.",
+        };
+        let mut refusal = Self::new(ProblemType::NotCancellable, detail);
+        refusal.problem.state = Some(state);
+        refusal
+    }
+
     /// A fault that the client can wait out.
     #[must_use]
     pub(crate) fn unavailable(cause: Cause) -> Self {
+        Self { cause: Some(cause), ..Self::unavailable_now() }
+    }
+
+    /// As [`Self::unavailable`], where the log has the cause already.
+    #[must_use]
+    pub(crate) fn unavailable_now() -> Self {
         let detail = "The request could not be completed. Try again after the time in \
                       \"Retry-After\"; with an Idempotency-Key it is done once all the same.";
         let mut refusal = Self::new(ProblemType::Unavailable, detail);
         refusal.problem.header = Some((RETRY_AFTER, RETRY_AFTER_SECONDS));
-        refusal.cause = Some(cause);
         refusal
     }
 
     /// A fault that only the operator can mend.
     #[must_use]
     pub(crate) fn internal(cause: Cause) -> Self {
+        Self { cause: Some(cause), ..Self::internal_now() }
+    }
+
+    /// As [`Self::internal`], where the log has the cause already.
+    #[must_use]
+    pub(crate) fn internal_now() -> Self {
         let detail = "The service is not set up as it should be. Its operators have to look at it.";
-        Self { cause: Some(cause), ..Self::new(ProblemType::Internal, detail) }
+        Self::new(ProblemType::Internal, detail)
+    }
+
+    /// Whether the client is not to blame.
+    #[must_use]
+    pub(crate) const fn is_ours(&self) -> bool {
+        matches!(self.problem.kind, ProblemType::Internal | ProblemType::Unavailable)
     }
 
     /// Says in the log why, with AWS's code and request id where there are
@@ -113,11 +154,19 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    /// Everything that the log needs, in one line.
+    #[must_use]
+    pub(crate) fn describe(&self) -> String {
+        self.call().map_or_else(|| self.to_string(), CallError::describe)
+    }
+
     fn call(&self) -> Option<&CallError> {
         match self {
             Self::Queue(SendError::Call(call) | SendError::Misconfigured(call))
             | Self::Table(TableError::Call(call)) => Some(call),
-            Self::Queue(SendError::Unacknowledged) | Self::Table(_) | Self::Other(_) => None,
+            Self::Queue(SendError::Refused { .. } | SendError::Unacknowledged)
+            | Self::Table(_)
+            | Self::Other(_) => None,
         }
     }
 }
@@ -130,9 +179,10 @@ impl From<Invalid> for Refusal {
 
 impl From<SendError> for Refusal {
     fn from(error: SendError) -> Self {
-        match error {
-            SendError::Misconfigured(_) => Self::internal(error.into()),
-            SendError::Call(_) | SendError::Unacknowledged => Self::unavailable(error.into()),
+        if error.is_lasting() {
+            Self::internal(error.into())
+        } else {
+            Self::unavailable(error.into())
         }
     }
 }

@@ -9,7 +9,10 @@ use shared::{JobId, JobTable};
 
 use crate::Producer;
 use crate::answer::Answer;
+use crate::cancel_job::cancel_job;
 use crate::create_job::create_job;
+use crate::create_jobs::create_jobs;
+use crate::describe::describe;
 use crate::get_job::get_job;
 use crate::health::health;
 use crate::problem::ProblemType;
@@ -21,7 +24,10 @@ use crate::request::Request;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     CreateJob,
+    CreateJobs,
     GetJob(JobId),
+    CancelJob(JobId),
+    Describe,
     Health,
 }
 
@@ -36,7 +42,10 @@ pub(crate) async fn answer(
 ) -> Result<Answer, Refusal> {
     match route(&request.method, &request.path)? {
         Route::CreateJob => create_job(producer, request).await,
+        Route::CreateJobs => create_jobs(producer, request).await,
         Route::GetJob(id) => get_job(producer, request, id).await,
+        Route::CancelJob(id) => cancel_job(producer, request, id).await,
+        Route::Describe => Ok(describe(request)),
         Route::Health => Ok(health()),
     }
 }
@@ -45,17 +54,27 @@ fn route(method: &Method, path: &str) -> Result<Route, Refusal> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let segments: Vec<_> = path.split('/').skip(1).collect();
     match segments[..] {
-        ["jobs"] => match *method {
-            Method::POST => Ok(Route::CreateJob),
-            _ => Err(Refusal::method_not_allowed("POST")),
-        },
+        ["jobs"] => post_only(method, Route::CreateJob),
+        ["jobs", "batch"] => post_only(method, Route::CreateJobs),
         ["jobs", id] => match id.parse() {
-            Ok(id) => read_only(method, Route::GetJob(id)),
+            Ok(id) => match *method {
+                Method::GET | Method::HEAD => Ok(Route::GetJob(id)),
+                Method::DELETE => Ok(Route::CancelJob(id)),
+                _ => Err(Refusal::method_not_allowed("GET, HEAD, DELETE")),
+            },
             // What is no id names no job, and never will.
             Err(_) => Err(Refusal::job_not_found()),
         },
+        ["openapi.json"] => read_only(method, Route::Describe),
         ["health"] => read_only(method, Route::Health),
         _ => Err(Refusal::new(ProblemType::NotFound, "There is nothing at this path.")),
+    }
+}
+
+fn post_only(method: &Method, route: Route) -> Result<Route, Refusal> {
+    match *method {
+        Method::POST => Ok(route),
+        _ => Err(Refusal::method_not_allowed("POST")),
     }
 }
 
@@ -82,7 +101,13 @@ mod tests {
     #[test]
     fn every_path_has_its_methods() {
         let job = format!("/jobs/{ID}");
-        for (path, methods) in [("/jobs", "POST"), (&job, "GET, HEAD"), ("/health", "GET, HEAD")] {
+        for (path, methods) in [
+            ("/jobs", "POST"),
+            ("/jobs/batch", "POST"),
+            (&job, "GET, HEAD, DELETE"),
+            ("/health", "GET, HEAD"),
+            ("/openapi.json", "GET, HEAD"),
+        ] {
             for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
                 let allowed = methods.split(", ").any(|allowed| allowed == method);
                 let method = Method::from_bytes(method.as_bytes()).unwrap();
@@ -105,6 +130,7 @@ mod tests {
             "/jobs/a%20b",
             "/Jobs",
             "jobs",
+            "/jobs/batch/1",
             "/jobs/1/2",
             "/prod/jobs",
             "/healthy",

@@ -7,6 +7,7 @@ use shared::job::InvalidJob;
 use shared::validation::{Invalid, read};
 use shared::{Fingerprint, Job};
 
+use crate::idempotency_key::IdempotencyKey;
 use crate::json::{self, Flaw};
 use crate::problem::ProblemType;
 use crate::refusal::Refusal;
@@ -16,6 +17,15 @@ const MAX_DELAY_SECONDS: u16 = 900;
 
 /// Characters of a group's name.
 const MAX_GROUP_CHARS: usize = 128;
+
+/// Where a client names its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// In the header `Idempotency-Key`: the request is one job.
+    InHeader,
+    /// In the field `idempotency_key` of each job.
+    InBody,
+}
 
 /// A job that a client asks for, valid in all its parts.
 #[derive(Debug)]
@@ -31,23 +41,43 @@ pub(crate) struct Submission<'a> {
     /// A name within the caller's jobs, which share the queue fairly with
     /// those of other names.
     pub group: Option<String>,
+    /// The client's name for the job, where the body is the place for it.
+    pub key: Option<IdempotencyKey>,
 }
 
+/// A job that is asked for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UncheckedSubmission<'a> {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewJob))]
+pub(crate) struct UncheckedSubmission<'a> {
+    /// What is to be done.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     kind: Option<&'a RawValue>,
+    /// What it is to be done with, as the kind says.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     payload: Option<&'a RawValue>,
+    /// Seconds until the job may start.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u16>, maximum = 900))]
     delay_seconds: Option<&'a RawValue>,
+    /// A name within the caller's jobs: jobs of different names share the
+    /// queue fairly.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, min_length = 1, max_length = 128))]
     group: Option<&'a RawValue>,
+    /// The client's name for the job, as the header `Idempotency-Key` gives it
+    /// to a single one.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(
+        value_type = Option<String>, min_length = 1, max_length = 255, pattern = "^[ -~]*[!-~][ -~]*$"
+    ))]
+    idempotency_key: Option<&'a RawValue>,
 }
 
 impl<'a> Submission<'a> {
-    /// Reads a submission from a body's text.
+    /// Reads a submission from the text of a body, or of a part of one.
     ///
     /// `limit` is that of a message in bytes: a payload beyond it is refused
     /// before time is spent on its fields.
@@ -56,7 +86,7 @@ impl<'a> Submission<'a> {
     ///
     /// 400 where the text is no JSON object, 413 and 422 where it is no job
     /// that can be done.
-    pub(crate) fn read(text: &'a str, limit: usize) -> Result<Self, Refusal> {
+    pub(crate) fn read(text: &'a str, keys: Keys, limit: usize) -> Result<Self, Refusal> {
         json::check(text).map_err(|flaw| {
             let kind = match flaw {
                 Flaw::TooDeep => ProblemType::InvalidJob,
@@ -65,7 +95,7 @@ impl<'a> Submission<'a> {
             Refusal::new(kind, flaw.to_string())
         })?;
         if !text.trim_start().starts_with('{') {
-            let detail = "The body must be a JSON object with \"kind\" and \"payload\".";
+            let detail = "A job must be a JSON object with \"kind\" and \"payload\".";
             return Err(Refusal::new(ProblemType::Malformed, detail));
         }
         let object: &RawValue = serde_json::from_str(text)
@@ -74,12 +104,12 @@ impl<'a> Submission<'a> {
         if unchecked.payload.is_some_and(|payload| payload.get().len() > limit) {
             return Err(too_large(limit));
         }
-        Ok(unchecked.check()?)
+        Ok(unchecked.check(keys)?)
     }
 }
 
 impl<'a> UncheckedSubmission<'a> {
-    fn check(self) -> Result<Submission<'a>, Invalid> {
+    fn check(self, keys: Keys) -> Result<Submission<'a>, Invalid> {
         let mut invalid = Invalid::default();
         let delay_seconds = self.delay_seconds.map_or(Some(0), |delay| {
             let delay = delay.get().parse().ok().filter(|delay| *delay <= MAX_DELAY_SECONDS);
@@ -96,13 +126,29 @@ impl<'a> UncheckedSubmission<'a> {
             }
             group.map(Some)
         });
+        let key = self.idempotency_key.map_or(Ok(None), |key| check_key(key, keys).map(Some));
+        let key = key.map_err(|detail| invalid.push("/idempotency_key", detail)).ok();
         let work =
             check_work(self.kind, self.payload).map_err(|errors| invalid.extend("", errors)).ok();
-        match (delay_seconds, group, work, self.payload) {
-            (Some(delay_seconds), Some(group), Some((job, fingerprint)), Some(payload)) => {
-                Ok(Submission { job, payload, fingerprint, delay_seconds, group })
-            }
+        match (delay_seconds, group, key, work, self.payload) {
+            (
+                Some(delay_seconds),
+                Some(group),
+                Some(key),
+                Some((job, fingerprint)),
+                Some(payload),
+            ) => Ok(Submission { job, payload, fingerprint, delay_seconds, group, key }),
             _ => Err(invalid),
+        }
+    }
+}
+
+fn check_key(key: &RawValue, keys: Keys) -> Result<IdempotencyKey, String> {
+    match keys {
+        Keys::InHeader => Err("must be sent as the header Idempotency-Key".to_owned()),
+        Keys::InBody => {
+            let key = text(key).ok_or("must be a string")?;
+            IdempotencyKey::from_text(key).map_err(str::to_owned)
         }
     }
 }
@@ -112,22 +158,21 @@ fn check_work(
     payload: Option<&RawValue>,
 ) -> Result<(Job, Fingerprint), Invalid> {
     let mut invalid = Invalid::default();
+    let unknown = || format!("must be one of {}", Job::KINDS.join(", "));
+    let name = kind.and_then(text);
     if kind.is_none() {
         invalid.push("/kind", "is missing");
+    } else if name.is_none() {
+        invalid.push("/kind", unknown());
     }
     if payload.is_none() {
         invalid.push("/payload", "is missing");
     }
-    let (Some(kind), Some(payload)) = (kind, payload) else {
+    let (Some(kind), Some(payload)) = (name, payload) else {
         return Err(invalid);
     };
-    let Some(kind) = text(kind) else {
-        return Err(Invalid::one("/kind", format!("must be one of {}", Job::KINDS.join(", "))));
-    };
     let job = Job::parse(&kind, payload).map_err(|error| match error {
-        InvalidJob::UnknownKind(_) => {
-            Invalid::one("/kind", format!("must be one of {}", Job::KINDS.join(", ")))
-        }
+        InvalidJob::UnknownKind(_) => Invalid::one("/kind", unknown()),
         InvalidJob::Payload(errors) => {
             let mut invalid = Invalid::default();
             invalid.extend("/payload", errors);
@@ -160,7 +205,8 @@ mod tests {
     const PAYLOAD: &str = r#"{"title":"t","rows":[{"group":"a","amount":"1"}]}"#;
 
     fn pointers(text: &str) -> Vec<String> {
-        let answer = Submission::read(text, 1 << 20).expect_err(text).problem.to_answer();
+        let answer =
+            Submission::read(text, Keys::InBody, 1 << 20).expect_err(text).problem.to_answer();
         assert_eq!(answer.status.as_u16(), 422, "{answer:?}");
         let body: serde_json::Value = serde_json::from_str(&answer.body.unwrap()).unwrap();
         let errors = body["errors"].as_array().unwrap();
@@ -172,14 +218,15 @@ mod tests {
         assert_eq!(pointers("{}"), ["/kind", "/payload"]);
         assert_eq!(pointers(r#"{"kind":null,"payload":{}}"#), ["/kind"]);
         assert_eq!(pointers(r#"{"kind":7,"payload":{}}"#), ["/kind"]);
+        assert_eq!(pointers(r#"{"kind":7}"#), ["/kind", "/payload"]);
         assert_eq!(pointers(r#"{"kind":"unheard-of","payload":{}}"#), ["/kind"]);
         assert_eq!(pointers(r#"{"kind":"report","payload":{},"extra":1}"#), ["/extra"]);
         assert_eq!(
             pointers(
                 r#"{"kind":"report","payload":{"title":"t","rows":[{"group":"a","amount":1}]},
-                    "delay_seconds":901,"group":""}"#
+                    "delay_seconds":901,"group":"","idempotency_key":" "}"#
             ),
-            ["/delay_seconds", "/group", "/payload/rows/0/amount"]
+            ["/delay_seconds", "/group", "/idempotency_key", "/payload/rows/0/amount"]
         );
     }
 
@@ -188,7 +235,9 @@ mod tests {
         let read = |delay: &str| {
             let text =
                 format!(r#"{{"kind":"report","payload":{PAYLOAD},"delay_seconds":{delay}}}"#);
-            Submission::read(&text, 1 << 20).map(|submission| submission.delay_seconds).ok()
+            Submission::read(&text, Keys::InBody, 1 << 20)
+                .map(|submission| submission.delay_seconds)
+                .ok()
         };
         for (delay, expected) in [("0", 0), ("900", 900), ("null", 0), (" 7 ", 7)] {
             assert_eq!(read(delay), Some(expected), "{delay}");
@@ -199,10 +248,29 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_read_where_it_belongs() {
+        let text = |key: &str| {
+            format!(r#"{{"kind":"report","payload":{PAYLOAD},"idempotency_key":{key}}}"#)
+        };
+        let read = |keys, key: &str| {
+            let text = text(key);
+            Submission::read(&text, keys, 1 << 20).ok().map(|submission| submission.key)
+        };
+        let key = IdempotencyKey::from_text("order-42".to_owned()).unwrap();
+        assert_eq!(read(Keys::InBody, "\"order-42\""), Some(Some(key)));
+        assert_eq!(read(Keys::InBody, "null"), Some(None));
+        assert_eq!(read(Keys::InHeader, "null"), Some(None));
+        assert_eq!(read(Keys::InHeader, "\"order-42\""), None);
+        for key in ["7", "\"\"", "\" \"", "[\"a\"]", r#""\u0000""#, "\"\u{fc}\""] {
+            assert_eq!(read(Keys::InBody, key), None, "{key}");
+        }
+    }
+
+    #[test]
     fn the_payload_stays_as_it_was_sent() {
         let payload = r#"{ "rows": [ {"amount":"1.50", "group":"\u0061"} ] , "title":"t" }"#;
         let text = format!(r#" {{"payload": {payload} ,"kind":"report","group":"g"}} "#);
-        let submission = Submission::read(&text, 1 << 20).unwrap();
+        let submission = Submission::read(&text, Keys::InBody, 1 << 20).unwrap();
         assert_eq!(submission.payload.get(), payload);
         assert_eq!(submission.group.as_deref(), Some("g"));
     }

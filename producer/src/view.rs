@@ -1,6 +1,6 @@
 //! A job entry as its client may see it.
 
-use lambda_http::http::header::RETRY_AFTER;
+use lambda_http::http::header::{LOCATION, RETRY_AFTER};
 use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -18,47 +18,87 @@ const MAX_POLL_SECONDS: u64 = 60;
 /// The reason of a failure whose effect nobody knows.
 const INTERRUPTED: &str = "interrupted";
 
+/// Where a job stands, as its client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ShownState {
+    /// Accepted, or waiting for its next attempt.
+    Queued,
+    /// An attempt is under way.
+    Running,
+    /// Done.
+    Succeeded,
+    /// Not done, and not tried again by itself; `reason` says why.
+    Failed,
+    /// Cancelled before it was done.
+    Cancelled,
+}
+
 /// What is shown of a job.
 #[derive(Debug)]
 pub(crate) struct View {
     entry: JobEntry,
-    state: State,
+    state: ShownState,
     reason: Option<String>,
     /// Seconds until there may be news; `None` once the job has ended.
     poll_after: Option<u64>,
 }
 
-/// The JSON of a job that was accepted.
+/// A job that was accepted.
 #[derive(Serialize)]
-struct AcceptedBody<'a> {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AcceptedJob))]
+pub(crate) struct AcceptedBody {
+    /// Names the job.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = "uuid"))]
     id: JobId,
-    kind: &'a str,
-    state: &'static str,
+    /// What is to be done.
+    kind: String,
+    state: ShownState,
     links: Links,
 }
 
-/// The JSON of a job.
+/// A job.
 #[derive(Serialize)]
-struct JobBody<'a> {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Job))]
+pub(crate) struct JobBody<'a> {
+    /// Names the job.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = "uuid"))]
     id: JobId,
+    /// What is to be done.
     kind: &'a str,
-    state: &'static str,
+    state: ShownState,
+    /// Which delivery of its message the latest attempt belongs to; 0 before
+    /// the first.
     attempt: u32,
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
     created_at: String,
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
     updated_at: String,
+    /// What the job made, as its kind says.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>, nullable = false))]
     result: Option<&'a RawValue>,
+    /// There was a result, but it was too large to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     result_omitted: Option<bool>,
+    /// Why the job failed, in a word.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     reason: Option<&'a str>,
+    /// Why the job failed, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     error: Option<&'a str>,
     links: Links,
 }
 
+/// Where to go from here.
 #[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Links {
+    /// The job itself, as a path.
     #[serde(rename = "self")]
     this: String,
 }
@@ -67,40 +107,64 @@ impl View {
     /// The entry at `now`. What is due to happen to it counts as done: a
     /// lease that is over has no owner, and nothing sweeps the table.
     pub(crate) fn of(entry: JobEntry, now: Timestamp) -> Self {
+        use ShownState as Shown;
         let interrupted = || Some(INTERRUPTED.to_owned());
         let (state, reason) = match entry.state {
-            State::Running if entry.is_leased(now) => (State::Running, None),
-            State::Running if entry.last_attempt => (State::Failed, interrupted()),
-            State::Queued | State::Running => (State::Queued, None),
-            State::Succeeded => (State::Succeeded, None),
-            State::Failed => (State::Failed, entry.reason.clone()),
-            State::Held => (State::Failed, interrupted()),
-            State::Cancelled => (State::Cancelled, None),
+            State::Running if entry.is_leased(now) => (Shown::Running, None),
+            State::Running if entry.last_attempt => (Shown::Failed, interrupted()),
+            State::Queued | State::Running => (Shown::Queued, None),
+            State::Succeeded => (Shown::Succeeded, None),
+            State::Failed => (Shown::Failed, entry.reason.clone()),
+            State::Held => (Shown::Failed, interrupted()),
+            State::Cancelled => (Shown::Cancelled, None),
         };
-        let poll_after = matches!(state, State::Queued | State::Running).then(|| {
+        let poll_after = matches!(state, Shown::Queued | Shown::Running).then(|| {
             let wait = entry.not_before.map_or(0, |not_before| not_before.since(now).as_secs());
             wait.clamp(POLL_SECONDS, MAX_POLL_SECONDS)
         });
         Self { entry, state, reason, poll_after }
     }
 
+    /// Names the job.
+    pub(crate) const fn id(&self) -> JobId {
+        self.entry.id
+    }
+
+    /// The name of the job's kind.
+    pub(crate) fn kind(&self) -> &str {
+        &self.entry.kind
+    }
+
+    /// Seconds until there may be news; `None` once the job has ended.
+    pub(crate) const fn poll_after(&self) -> Option<u64> {
+        self.poll_after
+    }
+
+    /// Where the job stands, as it is shown.
+    pub(crate) const fn state(&self) -> ShownState {
+        self.state
+    }
+
     /// 202, with where to ask about the job.
     pub(crate) fn to_accepted(&self, base: &str) -> Answer {
-        let link = self.link(base);
-        let body = AcceptedBody {
+        self.answer(StatusCode::ACCEPTED, &self.to_accepted_body(base))
+            .with_header(LOCATION, &self.link(base))
+    }
+
+    /// The body of that answer.
+    pub(crate) fn to_accepted_body(&self, base: &str) -> AcceptedBody {
+        AcceptedBody {
             id: self.entry.id,
-            kind: &self.entry.kind,
-            state: self.state.as_str(),
-            links: Links { this: link.clone() },
-        };
-        self.answer(StatusCode::ACCEPTED, &body)
-            .with_header(lambda_http::http::header::LOCATION, &link)
+            kind: self.entry.kind.clone(),
+            state: self.state,
+            links: Links { this: self.link(base) },
+        }
     }
 
     /// 200, with all that may be seen.
     pub(crate) fn to_found(&self, base: &str) -> Answer {
         let entry = &self.entry;
-        let failed = self.state == State::Failed;
+        let failed = self.state == ShownState::Failed;
         let result = entry
             .result
             .as_deref()
@@ -111,7 +175,7 @@ impl View {
             &JobBody {
                 id: entry.id,
                 kind: &entry.kind,
-                state: self.state.as_str(),
+                state: self.state,
                 attempt: entry.attempt,
                 created_at: entry.created_at.to_rfc3339(),
                 updated_at: entry.updated_at.to_rfc3339(),

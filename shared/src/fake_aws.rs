@@ -1,4 +1,5 @@
-//! An HTTP server that answers for DynamoDB and SQS as a test says.
+//! An HTTP server that answers for DynamoDB, SQS and Lambda's runtime API as a
+//! test says.
 //!
 //! The AWS SDK talks to it through a real connection, so that its retries, its
 //! timeouts and its reading of errors are part of the test.
@@ -19,7 +20,9 @@ use crate::aws::{self, CallLimits};
 /// A request that the server got.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Such as `PutItem` or `SendMessage`.
+    /// Method, path and version.
+    pub line: String,
+    /// Such as `PutItem` or `SendMessage`; nothing in the runtime API.
     pub operation: String,
     /// The request's JSON.
     pub body: Value,
@@ -36,16 +39,26 @@ pub enum Reply {
     Json(u16, Value),
     /// Answers 200 with this JSON, after a time.
     After(Duration, Value),
+    /// Answers so, with one more header.
+    WithHeader(&'static str, String, Box<Self>),
     /// Closes the connection without an answer.
     Reset,
     /// Keeps the connection, and never answers.
     Never,
 }
 
+impl Reply {
+    /// The reply with one more header.
+    #[must_use]
+    pub fn with(self, name: &'static str, value: impl Into<String>) -> Self {
+        Self::WithHeader(name, value.into(), Box::new(self))
+    }
+}
+
 /// The server. It ends with the test's runtime.
 #[derive(Debug)]
 pub struct FakeAws {
-    endpoint: String,
+    address: String,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
@@ -59,7 +72,7 @@ impl FakeAws {
         reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let endpoint = format!("http://{}", listener.local_addr()?);
+        let address = listener.local_addr()?.to_string();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (reply, log) = (Arc::new(reply), Arc::clone(&requests));
         tokio::spawn(async move {
@@ -69,27 +82,39 @@ impl FakeAws {
                 tokio::spawn(async move { serve(stream, &*reply, &log).await });
             }
         });
-        Ok(Self { endpoint, requests })
+        Ok(Self { address, requests })
     }
 
     /// The clients' configuration, as the functions have it, but for this
     /// endpoint.
     pub async fn sdk_config(&self, limits: CallLimits) -> SdkConfig {
-        sdk_config(&self.endpoint, limits).await
+        sdk_config(&self.address, limits).await
+    }
+
+    /// Host and port.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// All requests so far.
+    #[must_use]
+    pub fn received(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The requests of one operation so far.
     #[must_use]
     pub fn requests(&self, operation: &str) -> Vec<Request> {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().filter(|request| request.operation == operation).cloned().collect()
+        self.received().into_iter().filter(|request| request.operation == operation).collect()
     }
 }
 
-/// The clients' configuration, as the functions have it, for an endpoint.
-pub async fn sdk_config(endpoint: &str, limits: CallLimits) -> SdkConfig {
+/// The clients' configuration, as the functions have it, for the endpoint at
+/// this host and port.
+pub async fn sdk_config(address: &str, limits: CallLimits) -> SdkConfig {
     aws::loader(limits)
-        .endpoint_url(endpoint)
+        .endpoint_url(format!("http://{address}"))
         .region(Region::new("eu-west-1"))
         .credentials_provider(Credentials::for_tests())
         .load()
@@ -105,33 +130,49 @@ async fn serve(
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await? {
         log.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
-        let (status, body) = match reply(&request) {
-            Reply::Ok(body) => (200, body),
-            Reply::Json(status, body) => (status, body),
-            Reply::Error(status, code) => {
-                let message = "the fake says so, arn:aws:sqs:eu-west-1:123456789012:jobs";
-                (status, serde_json::json!({ "__type": code, "message": message }))
-            }
-            Reply::After(wait, body) => {
-                tokio::time::sleep(wait).await;
-                (200, body)
-            }
-            Reply::Reset => return Ok(()),
-            Reply::Never => pending().await,
-        };
-        let body = body.to_string();
-        let length = body.len();
-        let head = format!(
-            "HTTP/1.1 {status} \r\ncontent-type: application/x-amz-json-1.0\r\n\
-             x-amzn-requestid: fake-request-id\r\ncontent-length: {length}\r\n\r\n"
-        );
-        stream.get_mut().write_all((head + &body).as_bytes()).await?;
+        let Some(answer) = write(reply(&request)).await else { break };
+        stream.get_mut().write_all(answer.as_bytes()).await?;
     }
     Ok(())
 }
 
+/// The text of an answer; `None` where the connection is to be closed.
+async fn write(mut reply: Reply) -> Option<String> {
+    let mut headers = String::new();
+    let (status, body) = loop {
+        match reply {
+            Reply::WithHeader(name, value, rest) => {
+                headers = format!("{headers}{name}: {value}\r\n");
+                reply = *rest;
+            }
+            Reply::Ok(body) => break (200, body),
+            Reply::Json(status, body) => break (status, body),
+            Reply::Error(status, code) => {
+                let message = format!("arn:aws:sqs:eu-west-1:123456789012:jobs {code}");
+                break (status, serde_json::json!({ "__type": code, "message": message }));
+            }
+            Reply::After(wait, body) => {
+                tokio::time::sleep(wait).await;
+                break (200, body);
+            }
+            Reply::Reset => return None,
+            Reply::Never => pending().await,
+        }
+    };
+    let body = body.to_string();
+    let length = body.len();
+    Some(format!(
+        "HTTP/1.1 {status} \r\ncontent-type: application/x-amz-json-1.0\r\n\
+         x-amzn-requestid: fake-request-id\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    ))
+}
+
 /// Reads a request; `None` at the end of the connection.
 async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
+    let mut first = String::new();
+    if stream.read_line(&mut first).await? == 0 {
+        return Ok(None);
+    }
     let (mut operation, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -155,5 +196,5 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> 
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    Ok(Some(Request { operation, body }))
+    Ok(Some(Request { line: first.trim_end().to_owned(), operation, body }))
 }

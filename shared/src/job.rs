@@ -28,6 +28,10 @@ pub trait Payload: Sized {
     /// with the same payload fails the same.
     fn parse(payload: &RawValue) -> Result<Self, Invalid>;
 
+    /// The schema of a payload's JSON.
+    #[cfg(feature = "openapi")]
+    fn schema() -> crate::schema::Schemas;
+
     /// The business meaning of the job, where asking twice means it once.
     fn intent_key(&self) -> Option<String> {
         None
@@ -104,6 +108,13 @@ macro_rules! jobs {
                     })+
                     _ => Err(InvalidJob::UnknownKind(kind.to_owned())),
                 }
+            }
+
+            /// The schema of each kind's payload, by the kind's name.
+            #[cfg(feature = "openapi")]
+            #[must_use]
+            pub fn schemas() -> Vec<(&'static str, crate::schema::Schemas)> {
+                vec![$($(#[$attribute])* ($payload::KIND, $payload::schema())),+]
             }
 
             /// The name of the job's kind.

@@ -37,7 +37,9 @@
 //! ```
 //!
 //! A claim also takes a `running` entry whose lease is over, since its owner
-//! was killed, unless the kind is held when it is interrupted.
+//! was killed, unless the kind is held when it is interrupted. Such an entry
+//! can be cancelled too, unless its attempt was the last: then the job has
+//! failed.
 
 pub mod aws;
 pub mod config;
@@ -50,6 +52,8 @@ pub mod job_id;
 pub mod jobs;
 pub mod message;
 pub mod principal;
+#[cfg(feature = "openapi")]
+pub mod schema;
 pub mod sources;
 pub mod table;
 pub mod telemetry;

@@ -16,6 +16,7 @@ use crate::aws::CallError;
 use crate::entry::{Failure, JobEntry, State};
 use crate::fingerprint::Fingerprint;
 use crate::job_id::JobId;
+use crate::principal::Principal;
 use crate::sources::Timestamp;
 
 /// Where job entries are kept.
@@ -45,6 +46,17 @@ pub trait JobTable: Send + Sync {
         settlement: &Settlement,
         now: Timestamp,
     ) -> impl Future<Output = Result<Written, TableError>> + Send;
+
+    /// Cancels a job of `principal`, if the entry is alive at `now` and nobody
+    /// has the job in hand: it is queued, or the lease of an attempt that was
+    /// not the last is over. After the last one, the message is a dead letter
+    /// already and the job has failed.
+    fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Cancellation, TableError>> + Send;
 }
 
 /// When an entry may be written whole. An expired entry counts as absent.
@@ -112,6 +124,17 @@ pub enum Written {
     Yes,
     /// It did not. The entry that was there, if the table told.
     No(Option<Box<JobEntry>>),
+}
+
+/// What came of cancelling a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancellation {
+    /// The condition held. The entry as it is now.
+    Done(Box<JobEntry>),
+    /// It did not. The entry that was there, if the table told. It may be
+    /// another principal's, expired, or cancelled before: also by this very
+    /// call, when its first answer was lost and the SDK repeated it.
+    Refused(Option<Box<JobEntry>>),
 }
 
 /// The table gave no answer to rely on.

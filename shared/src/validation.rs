@@ -15,6 +15,7 @@ pub const MAX_ERRORS: usize = 100;
 
 /// One field that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldError {
     /// JSON pointer to the field.
     pub pointer: String,

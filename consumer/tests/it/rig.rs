@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::aws::CallError;
 use shared::config::EntryTtl;
-use shared::table::{InMemoryJobTable, PutIf, Settlement, TableError, Written};
+use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
 use shared::{
     Clock, Fingerprint, Ids, JobEntry, JobId, JobTable, Principal, Random, State, Timestamp,
 };
@@ -312,6 +312,16 @@ impl JobTable for FaultyTable {
         now: Timestamp,
     ) -> Result<Written, TableError> {
         self.with_fault(id, || self.entries.settle(id, token, settlement, now)).await
+    }
+
+    /// Cancelling is the producer's.
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        self.entries.cancel(id, principal, now).await
     }
 }
 

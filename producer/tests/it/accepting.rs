@@ -9,7 +9,7 @@ use shared::entry::State;
 use uuid::Uuid;
 
 use crate::events::{BODY, Event};
-use crate::fakes::{Fixture, PutFault};
+use crate::fakes::{Fixture, WriteFault};
 
 const OTHER_BODY: &str =
     r#"{"kind":"report","payload":{"title":"other","rows":[{"group":"a","amount":"1.50"}]}}"#;
@@ -208,7 +208,7 @@ async fn an_expired_entry_is_no_entry() {
 
 #[tokio::test]
 async fn a_keyed_job_is_not_sent_while_its_entry_is_in_doubt() {
-    for fault in [PutFault::Fails, PutFault::LosesItsAnswer] {
+    for fault in [WriteFault::Fails, WriteFault::LosesItsAnswer] {
         let fixture = Fixture::new();
         fixture.producer.table.put_faults.lock().unwrap().push_back(fault);
         assert_eq!(fixture.send(&keyed()).await.status, 503);
@@ -224,7 +224,7 @@ async fn a_refused_write_that_tells_nothing_is_looked_into() {
     fixture.send(&keyed()).await;
     fixture.steps.take();
     let silent =
-        || fixture.producer.table.put_faults.lock().unwrap().push_back(PutFault::TellsNothing);
+        || fixture.producer.table.put_faults.lock().unwrap().push_back(WriteFault::TellsNothing);
     silent();
     assert_eq!(fixture.send(&keyed()).await.status, 202);
     assert_eq!(fixture.steps.take(), ["put", "get", "send"]);
@@ -244,7 +244,7 @@ async fn a_refused_write_that_tells_nothing_is_looked_into() {
 #[tokio::test]
 async fn without_a_key_only_the_message_decides() {
     let fixture = Fixture::new();
-    fixture.producer.table.put_faults.lock().unwrap().push_back(PutFault::Fails);
+    fixture.producer.table.put_faults.lock().unwrap().push_back(WriteFault::Fails);
     let answer = fixture.send(&Event::post(BODY)).await;
     assert_eq!((answer.status, fixture.messages().len()), (202, 1));
     assert!(fixture.entry(answer.id()).is_none());

@@ -6,29 +6,23 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aws_config::{Region, SdkConfig};
-use aws_sdk_sqs::config::Credentials;
+use aws_config::SdkConfig;
 use producer::{CALL_LIMITS, DEAD_LETTER_RESERVE, Producer, SqsJobQueue};
 use serde_json::{Value, json};
+use shared::fake_aws::{FakeAws, Reply, Request, sdk_config};
 use shared::table::DynamoJobTable;
 use shared::{Clock, Ids};
 
 use crate::events::{BODY, Event, sample};
 use crate::fakes::Answer;
-use crate::server::{Received, Reply, Server};
 
-const SENT: &str = r#"{"MessageId":"3f0c8d0e-3a6b-4c55-9a2f-7d3c5d8f1e20","MD5OfMessageBody":"x"}"#;
-
-async fn config(endpoint: &str) -> SdkConfig {
-    shared::aws::loader(CALL_LIMITS)
-        .endpoint_url(format!("http://{endpoint}"))
-        .region(Region::new("eu-west-1"))
-        .credentials_provider(Credentials::for_tests())
-        .load()
-        .await
+/// What SQS answers when it has taken a message.
+fn sent() -> Value {
+    json!({"MessageId": "3f0c8d0e-3a6b-4c55-9a2f-7d3c5d8f1e20", "MD5OfMessageBody": "x"})
 }
 
-fn producer(config: &SdkConfig) -> Producer<DynamoJobTable, SqsJobQueue> {
+/// The producer as it is deployed, but for the endpoint.
+pub(crate) fn producer(config: &SdkConfig) -> Producer<DynamoJobTable, SqsJobQueue> {
     let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs".parse().unwrap();
     Producer {
         table: DynamoJobTable::new(config, "jobs"),
@@ -74,18 +68,17 @@ async fn send(config: &SdkConfig, event: &Event) -> (Answer, String, Duration) {
     (answer, String::from_utf8(LOG.take()).unwrap(), started.elapsed())
 }
 
-fn is_send(request: &Received) -> bool {
-    request.operation == "AmazonSQS.SendMessage"
+fn is_send(request: &Request) -> bool {
+    request.operation == "SendMessage"
 }
 
 /// A DynamoDB that says yes, and an SQS that answers `reply`.
-async fn aws_with_sqs(reply: Reply) -> Server {
-    Server::start(
-        move |request| {
-            if is_send(request) { reply.clone() } else { Reply::new(200, "{}") }
-        },
-    )
-    .await
+async fn aws_with_sqs(reply: Reply) -> FakeAws {
+    start(move |request| if is_send(request) { reply.clone() } else { Reply::Ok(json!({})) }).await
+}
+
+async fn start(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> FakeAws {
+    FakeAws::start(reply).await.unwrap()
 }
 
 fn assert_shows_no_plumbing(answer: &Answer) {
@@ -100,12 +93,11 @@ fn assert_shows_no_plumbing(answer: &Answer) {
 
 #[tokio::test]
 async fn a_message_reaches_sqs_with_its_attributes() {
-    let server = aws_with_sqs(Reply::new(200, SENT)).await;
+    let server = aws_with_sqs(Reply::Ok(sent())).await;
     let body = BODY.replacen('{', r#"{"delay_seconds":7,"#, 1);
-    let (answer, log, _) = send(&config(&server.address).await, &Event::post(&body)).await;
+    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS).await, &Event::post(&body)).await;
     assert_eq!(answer.status, 202, "{log}");
-    let sent: Vec<Received> = server.received().into_iter().filter(is_send).collect();
-    let sent: Value = serde_json::from_str(&sent[0].body).unwrap();
+    let sent = &server.requests("SendMessage")[0].body;
     assert_eq!(sent["QueueUrl"], "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs");
     assert_eq!(
         sent["MessageAttributes"],
@@ -127,9 +119,9 @@ async fn a_message_reaches_sqs_with_its_attributes() {
 
 #[tokio::test]
 async fn an_answer_waits_for_that_of_sqs() {
-    let reply = Reply::new(200, SENT).delayed(Duration::from_millis(500));
+    let reply = Reply::After(Duration::from_millis(500), sent());
     let server = aws_with_sqs(reply).await;
-    let config = config(&server.address).await;
+    let config = server.sdk_config(CALL_LIMITS).await;
     for event in [Event::post(BODY), Event::post(BODY).key("k")] {
         let (answer, _, elapsed) = send(&config, &event).await;
         assert_eq!(answer.status, 202);
@@ -146,12 +138,13 @@ async fn what_time_may_mend_is_503() {
         (403, "RequestThrottled"),
         (400, "KmsThrottled"),
     ] {
-        let server = aws_with_sqs(Reply::error(status, code)).await;
-        let (answer, log, elapsed) = send(&config(&server.address).await, &Event::post(BODY)).await;
+        let server = aws_with_sqs(Reply::Error(status, code)).await;
+        let (answer, log, elapsed) =
+            send(&server.sdk_config(CALL_LIMITS).await, &Event::post(BODY)).await;
         assert_eq!((answer.status, answer.problem()), (503, "unavailable"), "{code}");
         assert_eq!(answer.header("retry-after"), Some("5"));
         assert_shows_no_plumbing(&answer);
-        assert!(log.contains(code) && log.contains("request-1"), "{log}");
+        assert!(log.contains(code) && log.contains("fake-request-id"), "{log}");
         assert!(elapsed < CALL_LIMITS.operation, "{elapsed:?}");
     }
 }
@@ -166,21 +159,22 @@ async fn what_only_a_deployment_can_mend_is_500() {
         ("AccessDeniedException", ""),
         ("KmsAccessDenied", "KMS.AccessDeniedException"),
     ] {
-        let mut reply = Reply::error(400, code);
+        let mut reply = Reply::Error(400, code);
         if !query_code.is_empty() {
-            reply = reply.with("x-amzn-query-error", &format!("{query_code};Sender"));
+            reply = reply.with("x-amzn-query-error", format!("{query_code};Sender"));
         }
         let server = aws_with_sqs(reply).await;
-        let (answer, log, _) = send(&config(&server.address).await, &Event::post(BODY)).await;
+        let (answer, log, _) =
+            send(&server.sdk_config(CALL_LIMITS).await, &Event::post(BODY)).await;
         assert_eq!((answer.status, answer.problem()), (500, "internal"), "{code}: {log}");
         assert_eq!(answer.header("retry-after"), None);
         assert_shows_no_plumbing(&answer);
-        assert_eq!(server.count("SendMessage"), 1);
+        assert_eq!(server.requests("SendMessage").len(), 1);
         let lines: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
         assert_eq!(lines.len(), 1, "{log}");
         let line: Value = serde_json::from_str(lines[0]).unwrap();
         let fields = &line["fields"];
-        assert_eq!(fields["aws_request_id"], "request-1");
+        assert_eq!(fields["aws_request_id"], "fake-request-id");
         assert!(fields["cause"].as_str().unwrap().contains(&format!("jobs {code}")), "{line}");
         let expected = if query_code.is_empty() { code } else { query_code };
         assert_eq!(fields["aws_code"], expected);
@@ -189,8 +183,8 @@ async fn what_only_a_deployment_can_mend_is_500() {
 
 #[tokio::test]
 async fn a_success_that_names_no_message_is_none() {
-    let server = aws_with_sqs(Reply::new(200, "{}")).await;
-    let (answer, log, _) = send(&config(&server.address).await, &Event::post(BODY)).await;
+    let server = aws_with_sqs(Reply::Ok(json!({}))).await;
+    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS).await, &Event::post(BODY)).await;
     assert_eq!(answer.status, 503, "{log}");
     assert!(log.contains("no message id"), "{log}");
 }
@@ -198,19 +192,19 @@ async fn a_success_that_names_no_message_is_none() {
 #[tokio::test]
 async fn a_moment_of_trouble_is_got_over() {
     let failures = AtomicU32::new(2);
-    let server = Server::start(move |request| {
+    let server = start(move |request| {
         let trouble = failures
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
             .is_ok();
         match is_send(request) {
-            true if trouble => Reply::error(500, "InternalError"),
-            true => Reply::new(200, SENT),
-            false => Reply::new(200, "{}"),
+            true if trouble => Reply::Error(500, "InternalError"),
+            true => Reply::Ok(sent()),
+            false => Reply::Ok(json!({})),
         }
     })
     .await;
     let event = Event::post(BODY).key("k");
-    let (answer, log, _) = send(&config(&server.address).await, &event).await;
+    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS).await, &event).await;
     assert_eq!(answer.status, 202, "{log}");
 }
 
@@ -219,8 +213,9 @@ async fn nobody_there_is_503() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
+    let config = sdk_config(&address, CALL_LIMITS).await;
     for event in [Event::post(BODY), Event::post(BODY).key("k")] {
-        let (answer, log, elapsed) = send(&config(&address).await, &event).await;
+        let (answer, log, elapsed) = send(&config, &event).await;
         assert_eq!(answer.status, 503);
         assert_shows_no_plumbing(&answer);
         assert!(log.to_lowercase().contains("connect"), "{log}");
@@ -230,8 +225,8 @@ async fn nobody_there_is_503() {
 
 #[tokio::test]
 async fn an_endpoint_that_never_answers_does_not_eat_the_invocation() {
-    let server = Server::start(|_| Reply::Never).await;
-    let config = config(&server.address).await;
+    let server = start(|_| Reply::Never).await;
+    let config = server.sdk_config(CALL_LIMITS).await;
     let (post, get) = (Event::post(BODY), sample!("http-get-job"));
     // At the same time, since each takes as long as a call may.
     let (post, get) = tokio::join!(send(&config, &post), send(&config, &get));
@@ -253,27 +248,62 @@ async fn a_table_that_says_no_is_told_from_one_that_is_away() {
         ("ValidationException", 500),
     ] {
         let http = if code == "InternalServerError" { 500 } else { 400 };
-        let server = Server::start(move |request| {
-            if is_send(request) { Reply::new(200, SENT) } else { Reply::error(http, code) }
-        })
-        .await;
-        let config = config(&server.address).await;
+        let server =
+            start(
+                move |request| {
+                    if is_send(request) { Reply::Ok(sent()) } else { Reply::Error(http, code) }
+                },
+            )
+            .await;
+        let config = server.sdk_config(CALL_LIMITS).await;
         let (answer, log, _) = send(&config, &Event::post(BODY).key("k")).await;
         assert_eq!(answer.status, status, "{code}: {log}");
-        assert_eq!(server.count("SendMessage"), 0);
+        assert_eq!(server.requests("SendMessage").len(), 0);
         assert_shows_no_plumbing(&answer);
-        assert!(log.contains(code) && log.contains("request-1"), "{log}");
+        assert!(log.contains(code) && log.contains("fake-request-id"), "{log}");
     }
 }
 
 #[tokio::test]
 async fn missing_credentials_are_found_at_once_and_named() {
-    let server = Server::start(|_| Reply::Never).await;
-    let mut builder = config(&server.address).await.into_builder();
+    let server = start(|_| Reply::Never).await;
+    let mut builder = server.sdk_config(CALL_LIMITS).await.into_builder();
     builder.set_credentials_provider(None);
     let (answer, log, elapsed) = send(&builder.build(), &Event::post(BODY)).await;
     assert!(answer.status >= 500, "{answer:?}");
     assert!(log.contains("credential") || log.contains("identity"), "{log}");
     assert!(elapsed < Duration::from_secs(3), "{elapsed:?}");
     assert_eq!(server.received().len(), 0);
+}
+
+/// The first write takes effect, but its answer is lost; the SDK sends it
+/// again and meets its own write.
+#[tokio::test]
+async fn a_cancellation_that_the_sdk_repeats_meets_its_own_write() {
+    let failures = AtomicU32::new(1);
+    let server = start(move |request| {
+        let event = sample!("http-cancel-job");
+        let caller = event.value()["requestContext"]["authorizer"]["iam"]["userId"].clone();
+        let caller = caller.as_str().unwrap().split(':').next().unwrap().to_owned();
+        assert_eq!(request.operation, "UpdateItem");
+        if failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+            .is_ok()
+        {
+            return Reply::Reset;
+        }
+        let code = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
+        let item = json!({
+            "job_id": request.body["Key"]["job_id"], "kind": {"S": "report"},
+            "state": {"S": "cancelled"}, "principal": {"S": format!("iam:123456789012:{caller}")},
+            "fingerprint": {"S": "f"}, "created_at": {"N": "1"}, "updated_at": {"N": "2"},
+            "expires_at": {"N": "99999999999"},
+        });
+        Reply::Json(400, json!({"__type": code, "message": "refused", "Item": item}))
+    })
+    .await;
+    let config = server.sdk_config(CALL_LIMITS).await;
+    let (answer, log, _) = send(&config, &sample!("http-cancel-job")).await;
+    assert_eq!((answer.status, &answer.body["state"]), (200, &json!("cancelled")), "{log}");
+    assert_eq!(server.requests("UpdateItem").len(), 2);
 }

@@ -97,6 +97,10 @@ impl Event {
         self.with("/requestContext/authorizer", json!({"iam": iam}))
     }
 
+    pub(crate) fn value(&self) -> &Value {
+        &self.0
+    }
+
     pub(crate) fn raw(&self) -> Box<RawValue> {
         serde_json::value::to_raw_value(&self.0).unwrap()
     }

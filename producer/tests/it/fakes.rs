@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use producer::{JobQueue, NotHttp, Outgoing, Producer, SendError};
+use producer::{JobQueue, MAX_TOGETHER, NotHttp, Outgoing, Producer, SendError};
 use serde_json::Value;
 use shared::aws::CallError;
 use shared::message::Message;
-use shared::table::{InMemoryJobTable, PutIf, Settlement, TableError, Written};
-use shared::{Clock, Ids, JobEntry, JobId, JobTable, Timestamp};
+use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
+use shared::{Clock, Ids, JobEntry, JobId, JobTable, Principal, Timestamp};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ impl Steps {
 
 /// What the next write to the table does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum PutFault {
+pub(crate) enum WriteFault {
     /// Nothing, and errs.
     Fails,
     /// Writes, but the answer is lost.
@@ -43,7 +43,8 @@ pub(crate) enum PutFault {
 #[derive(Debug, Default)]
 pub(crate) struct FakeTable {
     pub(crate) entries: InMemoryJobTable,
-    pub(crate) put_faults: Mutex<VecDeque<PutFault>>,
+    pub(crate) put_faults: Mutex<VecDeque<WriteFault>>,
+    pub(crate) cancel_faults: Mutex<VecDeque<WriteFault>>,
     pub(crate) get_fails: Mutex<bool>,
     steps: Steps,
 }
@@ -67,12 +68,12 @@ impl JobTable for FakeTable {
         let fault = self.put_faults.lock().unwrap().pop_front();
         match fault {
             None => self.entries.put(entry, condition, now).await,
-            Some(PutFault::Fails) => Err(timed_out("PutItem").into()),
-            Some(PutFault::LosesItsAnswer) => {
+            Some(WriteFault::Fails) => Err(timed_out("PutItem").into()),
+            Some(WriteFault::LosesItsAnswer) => {
                 self.entries.put(entry, condition, now).await?;
                 Err(timed_out("PutItem").into())
             }
-            Some(PutFault::TellsNothing) => Ok(Written::No(None)),
+            Some(WriteFault::TellsNothing) => Ok(Written::No(None)),
         }
     }
 
@@ -85,6 +86,35 @@ impl JobTable for FakeTable {
     ) -> Result<Written, TableError> {
         self.entries.settle(id, token, settlement, now).await
     }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        self.steps.push("cancel");
+        let fault = self.cancel_faults.lock().unwrap().pop_front();
+        match fault {
+            Some(WriteFault::Fails) => return Err(timed_out("UpdateItem").into()),
+            Some(WriteFault::TellsNothing) => return Ok(Cancellation::Refused(None)),
+            None | Some(WriteFault::LosesItsAnswer) => {}
+        }
+        let answer = self.entries.cancel(id, principal, now).await?;
+        if fault.is_some() { Err(timed_out("UpdateItem").into()) } else { Ok(answer) }
+    }
+}
+
+/// What becomes of one message of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Taken,
+    /// The answer does not name it.
+    Missing,
+    /// Refused for now.
+    Throttled,
+    /// Refused for good.
+    Refused,
 }
 
 /// A queue that keeps what it was sent.
@@ -95,6 +125,11 @@ pub(crate) struct FakeQueue {
     pub(crate) failures: Mutex<u32>,
     /// Each send takes one; tests that hold it back take them all.
     pub(crate) acknowledgements: Semaphore,
+    /// What was sent together, call by call.
+    pub(crate) calls: Mutex<Vec<Vec<Outgoing>>>,
+    /// What the next calls with several messages answer; afterwards all are
+    /// taken.
+    pub(crate) replies: Mutex<VecDeque<Result<Vec<Entry>, ()>>>,
     steps: Steps,
 }
 
@@ -110,6 +145,36 @@ impl JobQueue for FakeQueue {
         drop(failures);
         self.messages.lock().unwrap().push(message);
         Ok(())
+    }
+
+    async fn send_together(
+        &self,
+        messages: &[&Outgoing],
+    ) -> Result<Vec<Result<(), SendError>>, SendError> {
+        self.acknowledgements.acquire().await.unwrap().forget();
+        self.steps.push("send together");
+        self.calls.lock().unwrap().push(messages.iter().copied().cloned().collect());
+        let reply = self.replies.lock().unwrap().pop_front();
+        let answers = match reply {
+            Some(Err(())) => return Err(SendError::Call(timed_out("SendMessageBatch"))),
+            Some(Ok(answers)) => answers,
+            None => vec![Entry::Taken; messages.len()],
+        };
+        assert!(messages.len() <= MAX_TOGETHER);
+        assert_eq!(answers.len(), messages.len());
+        let answers = answers.into_iter().zip(messages).map(|(answer, message)| {
+            let is_lasting = match answer {
+                Entry::Taken => {
+                    self.messages.lock().unwrap().push((*message).clone());
+                    return Ok(());
+                }
+                Entry::Missing => return Err(SendError::Unacknowledged),
+                Entry::Throttled => false,
+                Entry::Refused => true,
+            };
+            Err(SendError::Refused { code: "Code".to_owned(), message: None, is_lasting })
+        });
+        Ok(answers.collect())
     }
 }
 
@@ -143,6 +208,12 @@ impl Answer {
         self.body["id"].as_str().unwrap_or_else(|| panic!("no id: {self:?}"))
     }
 
+    /// The statuses of a batch's jobs.
+    pub(crate) fn statuses(&self) -> Vec<u64> {
+        let jobs = self.body["jobs"].as_array().unwrap_or_else(|| panic!("no jobs: {self:?}"));
+        jobs.iter().map(|job| job["status"].as_u64().unwrap()).collect()
+    }
+
     /// The last part of the problem's type.
     pub(crate) fn problem(&self) -> &str {
         let uri = self.body["type"].as_str().unwrap_or_else(|| panic!("no problem: {self:?}"));
@@ -169,6 +240,8 @@ impl Fixture {
                 messages: Mutex::default(),
                 failures: Mutex::default(),
                 acknowledgements: Semaphore::new(1_000),
+                calls: Mutex::default(),
+                replies: Mutex::default(),
                 steps: steps.clone(),
             },
             clock: Clock::new(move || *clock.lock().unwrap()),

@@ -22,6 +22,16 @@ async fn the_samples_do_what_their_names_say() {
     assert_eq!(found.status, 200, "{} is the job of the sample with a key", keyed.id());
     assert_eq!(found.id(), keyed.id());
 
+    let batch = fixture.send(&sample!("http-batch")).await;
+    assert_eq!((batch.status, batch.statuses()), (207, vec![202, 202, 422]));
+    let jobs = &batch.body["jobs"];
+    assert_eq!(jobs[0]["job"]["id"], keyed.id());
+    assert_eq!(jobs[2]["problem"]["errors"][0]["pointer"], "/jobs/2/payload/rows/0/amount");
+
+    let cancelled = fixture.send(&sample!("http-cancel-job")).await;
+    assert_eq!((cancelled.status, cancelled.id()), (200, keyed.id()));
+    assert_eq!(cancelled.body["state"], "cancelled");
+
     let refused = fixture.send(&sample!("http-report-invalid-rows")).await;
     assert_eq!(refused.status, 422);
     let pointers: Vec<_> = refused.body["errors"].as_array().unwrap().iter().collect();
@@ -172,7 +182,7 @@ async fn a_console_may_leave_out_host_and_headers() {
 async fn only_post_makes_a_job() {
     let fixture = Fixture::new();
     for method in ["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"] {
-        for path in ["/jobs", "/jobs/"] {
+        for path in ["/jobs", "/jobs/", "/jobs/batch", "/jobs/batch/"] {
             let answer = fixture.send(&Event::post(BODY).at(method, path)).await;
             assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
         }

@@ -5,12 +5,17 @@
 
 mod accepting;
 mod aws;
+mod batch_calls;
+mod batches;
 mod bodies;
+mod cancelling;
 mod events;
 mod fakes;
 mod gateways;
+mod intents;
+mod openapi;
 mod process;
 mod promise;
 mod reading;
-mod server;
 mod sizes;
+mod template;

@@ -5,10 +5,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use shared::fake_aws::{FakeAws, Reply};
 
 use crate::events::{BODY, Event};
-use crate::server::{Reply, Server};
 
 fn program(variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_producer"));
@@ -50,26 +50,26 @@ fn a_bad_configuration_is_one_line_and_a_failure() {
 }
 
 /// Answers as Lambda, SQS and DynamoDB at once.
-async fn aws(events: Vec<Event>) -> Server {
+async fn aws(events: Vec<Event>) -> FakeAws {
     let events: VecDeque<_> = events.into_iter().enumerate().collect();
     let events = Mutex::new(events);
-    Server::start(move |request| {
+    let reply = FakeAws::start(move |request| {
         if request.line.starts_with("GET /2018-06-01/runtime/invocation/next") {
             let Some((number, event)) = events.lock().unwrap().pop_front() else {
                 return Reply::Never;
             };
-            return Reply::new(200, event.raw().get())
-                .with("lambda-runtime-aws-request-id", &number.to_string())
+            return Reply::Ok(event.value().clone())
+                .with("lambda-runtime-aws-request-id", number.to_string())
                 .with("lambda-runtime-deadline-ms", "9999999999999")
                 .with("lambda-runtime-invoked-function-arn", "function-arn");
         }
         match request.operation.as_str() {
-            "AmazonSQS.SendMessage" => Reply::new(200, r#"{"MessageId":"m"}"#),
-            "" => Reply::new(202, "{}"),
-            _ => Reply::new(200, "{}"),
+            "SendMessage" => Reply::Ok(json!({"MessageId": "m"})),
+            "" => Reply::Json(202, json!({})),
+            _ => Reply::Ok(json!({})),
         }
-    })
-    .await
+    });
+    reply.await.unwrap()
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
     let sqs = Event::of(json!({"Records": [{"messageId": "m", "body": "{}"}]}));
     let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
     let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
-    let endpoint = format!("http://{}", server.address);
+    let endpoint = format!("http://{}", server.address());
     let mut process = program(&[
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
         ("TABLE_NAME", "jobs"),
@@ -86,7 +86,7 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ("AWS_LAMBDA_RUNTIME_API", &server.address),
+        ("AWS_LAMBDA_RUNTIME_API", server.address()),
         ("AWS_LAMBDA_FUNCTION_NAME", "producer"),
         ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
         ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
@@ -108,14 +108,14 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
     process.kill().unwrap();
     let log = text(&process.wait_with_output().unwrap());
 
-    let error: Value = serde_json::from_str(&posted("0/error").expect(&log).body).unwrap();
+    let error = posted("0/error").expect(&log).body;
     assert_eq!(error["errorType"], "NotHttp");
     assert!(error["errorMessage"].as_str().unwrap().contains("expects events of"), "{error}");
     let lines = log.lines().filter(|line| line.contains("\"level\":\"ERROR\"")).count();
     assert_eq!(lines, 1, "{log}");
-    let refused: Value = serde_json::from_str(&posted("1/response").expect(&log).body).unwrap();
+    let refused = posted("1/response").expect(&log).body;
     assert_eq!(refused["statusCode"], 400);
-    let accepted: Value = serde_json::from_str(&posted("2/response").expect(&log).body).unwrap();
+    let accepted = posted("2/response").expect(&log).body;
     assert_eq!(accepted["statusCode"], 202, "{log}");
-    assert_eq!(server.count("SendMessage"), 1);
+    assert_eq!(server.requests("SendMessage").len(), 1);
 }

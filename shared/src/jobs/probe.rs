@@ -8,6 +8,7 @@ use crate::validation::{Invalid, read};
 
 /// Asks for a handler that does as it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     /// What the first, second, … attempt does; the last one is repeated.
@@ -22,6 +23,7 @@ pub struct Probe {
 
 /// What one attempt does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Answers at once.
@@ -59,6 +61,11 @@ pub enum Step {
 impl Payload for Probe {
     const KIND: &'static str = "probe";
     const INTENT_SCOPE: Scope = Scope::Deployment;
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> crate::schema::Schemas {
+        crate::schema::Schemas::of::<Self>()
+    }
 
     fn parse(payload: &RawValue) -> Result<Self, Invalid> {
         let probe: Self = read(payload)?;

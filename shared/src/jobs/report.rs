@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::job::Payload;
+#[cfg(feature = "openapi")]
+use crate::schema::Schemas;
 use crate::validation::{Invalid, read};
 
 /// Rows of one report. With longest groups they fit a message of 1 MiB.
@@ -40,26 +42,47 @@ pub struct Row {
     pub amount: Decimal,
 }
 
-/// The payload with its rows unread, so that each row that is wrong gets an
-/// error of its own.
+// The payload with its rows unread, so that each row that is wrong gets an
+// error of its own.
+/// Asks for exact figures per group of a list of amounts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Report))]
 struct UncheckedReport<'a> {
+    /// What the report is called; not only blank.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200, pattern = r"\S"))]
     title: String,
+    /// The amounts.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(
+        value_type = Vec<UncheckedRow<'_>>, min_items = 1, max_items = 10_000
+    ))]
     rows: Vec<&'a RawValue>,
 }
 
+/// One amount of a group.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Row))]
 struct UncheckedRow<'a> {
+    /// The group's name; not only blank.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 200, pattern = r"\S"))]
     group: String,
+    /// A decimal, as text so that it stays exact.
     #[serde(borrow)]
+    #[cfg_attr(feature = "openapi", schema(
+        value_type = String, pattern = r"^-?[0-9]{1,15}(\.[0-9]{1,9})?$"
+    ))]
     amount: Cow<'a, str>,
 }
 
 impl Payload for Report {
     const KIND: &'static str = "report";
+
+    #[cfg(feature = "openapi")]
+    fn schema() -> Schemas {
+        Schemas::of::<UncheckedReport<'_>>()
+    }
 
     fn parse(payload: &RawValue) -> Result<Self, Invalid> {
         let unchecked: UncheckedReport<'_> = read(payload)?;
@@ -216,5 +239,22 @@ mod tests {
         ] {
             assert!(parse_amount(text).is_err(), "{text}");
         }
+    }
+
+    #[cfg(feature = "openapi")]
+    #[test]
+    fn the_schema_says_what_is_checked() {
+        let schemas = serde_json::to_value(Report::schema().all).unwrap();
+        let check = |pointer: &str, expected: usize| {
+            let limit = schemas.pointer(pointer).and_then(serde_json::Value::as_u64);
+            assert_eq!(limit, Some(expected as u64), "{pointer} in {schemas:#}");
+        };
+        check("/Report/properties/rows/maxItems", MAX_ROWS);
+        check("/Report/properties/title/maxLength", MAX_NAME_CHARS);
+        check("/Row/properties/group/maxLength", MAX_NAME_CHARS);
+        let digits =
+            format!("^-?[0-9]{{1,{MAX_INTEGER_DIGITS}}}(\\.[0-9]{{1,{MAX_FRACTION_DIGITS}}})?$");
+        assert_eq!(schemas["Row"]["properties"]["amount"]["pattern"], digits);
+        assert_eq!(schemas["Report"]["additionalProperties"], false);
     }
 }

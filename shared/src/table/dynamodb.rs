@@ -1,16 +1,19 @@
 //! The job table in DynamoDB: the only place that knows attribute names and
 //! condition expressions.
 
+mod expression;
+
 use std::collections::HashMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use uuid::Uuid;
 
-use super::{JobTable, PutIf, Settlement, TableError, Written};
+use self::expression::{cancel_condition, cancel_update, names_in, put_condition, settle_update};
+use super::{Cancellation, JobTable, PutIf, Settlement, TableError, Written};
 use crate::aws::CallError;
 use crate::entry::{JobEntry, State};
 use crate::fingerprint::Fingerprint;
@@ -77,7 +80,7 @@ impl JobTable for DynamoJobTable {
             Ok(_) => Ok(Written::Yes),
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(refused)) => {
-                    refusal(entry.id, refused.item())
+                    Ok(Written::No(read_optional(entry.id, refused.item())?))
                 }
                 _ => Err(CallError::new("PutItem", error).into()),
             },
@@ -92,7 +95,7 @@ impl JobTable for DynamoJobTable {
         now: Timestamp,
     ) -> Result<Written, TableError> {
         let condition = "#state = :running AND #lease_token = :token";
-        let (update, mut values) = settlement_update(settlement, now);
+        let (update, mut values) = settle_update(settlement, now);
         values.insert(":running".to_owned(), string(State::Running));
         values.insert(":token".to_owned(), string(token));
         let answer = self
@@ -111,7 +114,44 @@ impl JobTable for DynamoJobTable {
             Ok(_) => Ok(Written::Yes),
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    refusal(id, refused.item())
+                    Ok(Written::No(read_optional(id, refused.item())?))
+                }
+                _ => Err(CallError::new("UpdateItem", error).into()),
+            },
+        }
+    }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        let (update, mut values) = cancel_update(now);
+        let condition = cancel_condition(principal, now, &mut values);
+        let answer = self
+            .client
+            .update_item()
+            .table_name(&self.name)
+            .key(JOB_ID, string(id))
+            .set_expression_attribute_names(Some(names_in(&format!("{update} {condition}"))))
+            .set_expression_attribute_values(Some(values))
+            .update_expression(update)
+            .condition_expression(condition)
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        match answer {
+            // An answer without the item that was asked for reads as an item
+            // without attributes: an error.
+            Ok(answer) => {
+                let item = answer.attributes.unwrap_or_default();
+                Ok(Cancellation::Done(Box::new(read_item(id, &item)?)))
+            }
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                    Ok(Cancellation::Refused(read_optional(id, refused.item())?))
                 }
                 _ => Err(CallError::new("UpdateItem", error).into()),
             },
@@ -119,85 +159,9 @@ impl JobTable for DynamoJobTable {
     }
 }
 
-fn refusal(id: JobId, item: Option<&Item>) -> Result<Written, TableError> {
-    let entry = item.map(|item| read_item(id, item)).transpose()?;
-    Ok(Written::No(entry.map(Box::new)))
-}
-
-/// The expression of a condition and the values in it.
-fn put_condition(condition: &PutIf, now: Timestamp) -> (String, Item) {
-    let mut values = Item::from([(":now_seconds".to_owned(), number(now.as_seconds()))]);
-    let absent = "attribute_not_exists(#job_id) OR #expires_at <= :now_seconds";
-    let expression = match condition {
-        PutIf::Absent => absent.to_owned(),
-        PutIf::Claimable { fingerprint, after_lease } => {
-            values.insert(":failed".to_owned(), string(State::Failed));
-            values.insert(":queued".to_owned(), string(State::Queued));
-            values.insert(":now_ms".to_owned(), number(now.as_millis()));
-            let mut claimable = "#state = :failed OR (#state = :queued AND \
-                                 (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
-                .to_owned();
-            if *after_lease {
-                values.insert(":running".to_owned(), string(State::Running));
-                claimable.push_str(" OR (#state = :running AND #lease_until < :now_ms)");
-            }
-            match fingerprint {
-                Some(fingerprint) => {
-                    values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
-                    format!("{absent} OR (#fingerprint = :fingerprint AND ({claimable}))")
-                }
-                None => format!("{absent} OR {claimable}"),
-            }
-        }
-        PutIf::Unclaimed { fingerprint } => {
-            values.insert(":queued".to_owned(), string(State::Queued));
-            values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
-            format!("{absent} OR (#state = :queued AND #fingerprint = :fingerprint)")
-        }
-    };
-    (expression, values)
-}
-
-/// The update expression of a settlement and the values in it.
-fn settlement_update(settlement: &Settlement, now: Timestamp) -> (String, Item) {
-    let mut set =
-        vec![("state", string(settlement.state())), ("updated_at", number(now.as_millis()))];
-    let mut remove = vec!["lease_until", "not_before", "reason", "error"];
-    match settlement {
-        Settlement::Complete { result, result_omitted } => {
-            set.extend(result.as_deref().map(|result| ("result", string(result))));
-            set.push(("result_omitted", AttributeValue::Bool(*result_omitted)));
-        }
-        Settlement::Release { error, not_before } => {
-            set.push(("error", string(error)));
-            set.push(("not_before", number(not_before.as_millis())));
-        }
-        Settlement::Fail(failure) | Settlement::Hold(failure) => {
-            set.push(("reason", string(failure.reason)));
-            set.push(("error", string(&failure.error)));
-        }
-    }
-    remove.retain(|attribute| set.iter().all(|(name, _)| name != attribute));
-    let assignments: Vec<_> =
-        set.iter().map(|(name, _)| format!("#{name} = :set_{name}")).collect();
-    let removals: Vec<_> = remove.iter().map(|name| format!("#{name}")).collect();
-    let expression = format!("SET {} REMOVE {}", assignments.join(", "), removals.join(", "));
-    let values = set.into_iter().map(|(name, value)| (format!(":set_{name}"), value)).collect();
-    (expression, values)
-}
-
-/// Maps each `#name` of an expression to the attribute `name`, so that no
-/// attribute can clash with DynamoDB's reserved words.
-fn names_in(expression: &str) -> HashMap<String, String> {
-    expression
-        .split('#')
-        .skip(1)
-        .map(|rest| {
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let name = rest.split(|c| !is_name(c)).next().unwrap_or_default();
-            (format!("#{name}"), name.to_owned())
-        })
-        .collect()
+/// The entry that a refused write told of, if it did.
+fn read_optional(id: JobId, item: Option<&Item>) -> Result<Option<Box<JobEntry>>, TableError> {
+    item.map(|item| read_item(id, item).map(Box::new)).transpose()
 }
 
 fn write_item(entry: &JobEntry) -> Item {
@@ -268,18 +232,4 @@ fn string(text: impl ToString) -> AttributeValue {
 
 fn number(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_attribute_of_an_expression_goes_through_a_placeholder() {
-        let names = names_in("SET #a = :a, #b_c = :b REMOVE #d attribute_not_exists(#e)");
-        let mut names: Vec<_> = names.into_iter().collect();
-        names.sort();
-        let expected = ["a", "b_c", "d", "e"].map(|name| (format!("#{name}"), name.to_owned()));
-        assert_eq!(names, expected);
-    }
 }

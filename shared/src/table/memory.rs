@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::{JobTable, PutIf, Settlement, TableError, Written};
+use super::{Cancellation, JobTable, PutIf, Settlement, TableError, Written};
 use crate::entry::{JobEntry, State};
 use crate::job_id::JobId;
+use crate::principal::Principal;
 use crate::sources::Timestamp;
 
 /// Answers as [`super::DynamoJobTable`] does, without a network.
@@ -74,6 +75,31 @@ impl JobTable for InMemoryJobTable {
             old => Ok(Written::No(old.cloned().map(Box::new))),
         }
     }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        let mut entries = self.lock();
+        match entries.get_mut(&id) {
+            Some(entry) if is_cancellable(entry, principal, now) => {
+                end_claim(entry, State::Cancelled, now);
+                Ok(Cancellation::Done(Box::new(entry.clone())))
+            }
+            old => Ok(Cancellation::Refused(old.cloned().map(Box::new))),
+        }
+    }
+}
+
+fn is_cancellable(old: &JobEntry, principal: &Principal, now: Timestamp) -> bool {
+    let has_no_owner = match old.state {
+        State::Queued => true,
+        State::Running => old.lease_until.is_some_and(|until| until < now) && !old.last_attempt,
+        State::Succeeded | State::Failed | State::Held | State::Cancelled => false,
+    };
+    has_no_owner && old.principal == *principal && !old.is_expired(now)
 }
 
 fn allows(old: &JobEntry, condition: &PutIf, now: Timestamp) -> bool {
@@ -95,9 +121,7 @@ fn allows(old: &JobEntry, condition: &PutIf, now: Timestamp) -> bool {
 }
 
 fn apply(entry: &mut JobEntry, settlement: &Settlement, now: Timestamp) {
-    entry.state = settlement.state();
-    entry.updated_at = now;
-    (entry.lease_until, entry.not_before, entry.reason, entry.error) = (None, None, None, None);
+    end_claim(entry, settlement.state(), now);
     match settlement.clone() {
         Settlement::Complete { result, result_omitted } => {
             (entry.result, entry.result_omitted) = (result, result_omitted);
@@ -110,6 +134,12 @@ fn apply(entry: &mut JobEntry, settlement: &Settlement, now: Timestamp) {
             entry.error = Some(failure.error);
         }
     }
+}
+
+/// Removes what the last attempt left.
+fn end_claim(entry: &mut JobEntry, state: State, now: Timestamp) {
+    (entry.state, entry.updated_at) = (state, now);
+    (entry.lease_until, entry.not_before, entry.reason, entry.error) = (None, None, None, None);
 }
 
 /// DynamoDB's TTL attribute counts seconds.
