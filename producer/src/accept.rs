@@ -112,7 +112,7 @@ async fn side_by_side(
     if let Err(error) = written {
         // The consumer's claim will write the entry; until then GET says 404.
         let error = error.describe();
-        tracing::warn!(job_id = %job.id, error, "entry of an accepted job was not written");
+        tracing::warn!(job.id = %job.id, error, "entry of an accepted job was not written");
     }
     Ok(View::of(entry, job.created_at))
 }

@@ -156,7 +156,7 @@ async fn write_beside(
         Err(_) => "no time is left".to_owned(),
     };
     // The consumer's claim will write the entry; until then GET says 404.
-    tracing::warn!(job_id = %job.id, error, "entry of an accepted job was not written");
+    tracing::warn!(job.id = %job.id, error, "entry of an accepted job was not written");
 }
 
 fn out_of_time() -> Refusal {

@@ -30,7 +30,7 @@ pub(crate) async fn cancel_job(
         let now = producer.clock.now();
         let old = match producer.table.cancel(id, &request.caller, now).await? {
             Cancellation::Done(entry) => {
-                tracing::info!(job_id = %id, kind = entry.kind, "job cancelled");
+                tracing::info!(job.id = %id, job.kind = entry.kind, "job cancelled");
                 return Ok(View::of(*entry, now).to_found(&request.base));
             }
             Cancellation::Refused(Some(old)) => Some(*old),

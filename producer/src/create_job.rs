@@ -29,6 +29,6 @@ pub(crate) async fn create_job(
         request.trace.clone(),
     );
     let view = accept(producer, &job).await?;
-    tracing::info!(job_id = %job.id, kind = job.kind, "job accepted");
+    tracing::info!(job.id = %job.id, job.kind = job.kind, "job accepted");
     Ok(view.to_accepted(&request.base))
 }

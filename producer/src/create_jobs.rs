@@ -121,7 +121,7 @@ fn read_job<'a>(
 /// with the first cause: as a rule, one outage has failed them all.
 fn log(outcomes: &[Outcome]) {
     for view in outcomes.iter().filter_map(|outcome| (**outcome).as_ref().ok()) {
-        tracing::info!(job_id = %view.id(), kind = view.kind(), "job accepted");
+        tracing::info!(job.id = %view.id(), job.kind = view.kind(), "job accepted");
     }
     let refusals = || outcomes.iter().filter_map(|outcome| (**outcome).as_ref().err());
     let failed = refusals().filter(|refusal| refusal.is_ours()).count();

@@ -71,15 +71,36 @@ impl Api {
     ///
     /// There was no answer. An answer that refuses is an answer.
     pub async fn post_job(&self, body: impl Into<String>, key: Option<&str>) -> Result<Answer> {
-        let mut request = self
-            .client
-            .post(format!("{}/jobs", self.base))
-            .header("content-type", "application/json")
-            .body(body.into());
+        let mut request = self.post("/jobs", body);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
         send(request).await
+    }
+
+    /// `POST /jobs/batch` with this body, whatever it is.
+    ///
+    /// # Errors
+    ///
+    /// There was no answer. An answer that refuses is an answer.
+    pub async fn post_batch(&self, body: impl Into<String>) -> Result<Answer> {
+        send(self.post("/jobs/batch", body)).await
+    }
+
+    fn post(&self, path: &str, body: impl Into<String>) -> reqwest::RequestBuilder {
+        self.client
+            .post(format!("{}{path}", self.base))
+            .header("content-type", "application/json")
+            .body(body.into())
+    }
+
+    /// `DELETE /jobs/{id}`.
+    ///
+    /// # Errors
+    ///
+    /// There was no answer. An answer that refuses is an answer.
+    pub async fn cancel(&self, id: &str) -> Result<Answer> {
+        send(self.client.delete(format!("{}/jobs/{id}", self.base))).await
     }
 
     /// `GET` of a path such as `/health`.

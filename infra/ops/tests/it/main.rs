@@ -15,5 +15,6 @@ mod batches;
 mod idempotency;
 mod jobs;
 mod policies;
+mod routes;
 mod support;
 mod template;

@@ -42,7 +42,8 @@ fn each_role_may_do_exactly_what_it_needs() {
         let producer = Role::of(stack, &outputs.producer).await;
         producer.may_exactly(&["sqs:SendMessage"], &queue).await;
         producer.may_exactly(&[], &letters).await;
-        producer.may_exactly(&["dynamodb:GetItem", "dynamodb:PutItem"], table).await;
+        let of_the_table = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
+        producer.may_exactly(&of_the_table, table).await;
 
         let consumer = Role::of(stack, &outputs.consumer).await;
         let of_the_queue = [
@@ -53,7 +54,6 @@ fn each_role_may_do_exactly_what_it_needs() {
         ];
         consumer.may_exactly(&of_the_queue, &queue).await;
         consumer.may_exactly(&["sqs:SendMessage"], &letters).await;
-        let of_the_table = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
         consumer.may_exactly(&of_the_table, table).await;
         for role in [producer, consumer] {
             role.may_exactly(&[], "arn:aws:sqs:us-east-1:000000000000:another-queue").await;
@@ -84,6 +84,11 @@ fn the_producer_needs_each_of_its_actions() {
         let policy = role.without("table", "dynamodb:GetItem").await;
         let job = stack.api.job(&id).await.unwrap();
         assert_eq!(job.status, 500, "dynamodb:GetItem: {}", job.body);
+        role.restore("table", &policy).await;
+
+        let policy = role.without("table", "dynamodb:UpdateItem").await;
+        let cancelled = stack.api.cancel(&id).await.unwrap();
+        assert_eq!(cancelled.status, 500, "dynamodb:UpdateItem: {}", cancelled.body);
         role.restore("table", &policy).await;
 
         assert_eq!(stack.api.job(&id).await.unwrap().status, 200);
