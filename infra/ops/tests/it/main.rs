@@ -12,8 +12,10 @@
 )]
 
 mod batches;
+mod crashes;
 mod idempotency;
 mod jobs;
 mod policies;
+mod retries;
 mod support;
 mod template;
