@@ -1,6 +1,7 @@
 //! `probe`: does as its payload says, so that tests see what follows.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -67,8 +68,9 @@ pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, J
     let position = usize::try_from(context.attempt).unwrap_or(usize::MAX).saturating_sub(1);
     let step = probe.attempts.get(position).or(probe.attempts.last());
     let mut filler = String::new();
-    match step.copied().unwrap_or(Step::Succeed) {
+    match step.cloned().unwrap_or(Step::Succeed) {
         Step::Succeed => {}
+        Step::FailPermanentlyWithout(file) if Path::new(&file).exists() => {}
         Step::SucceedAfterMs(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
         Step::FailAfterMs(millis) => {
             tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -84,7 +86,9 @@ pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, J
             let not_before = Timestamp::from_millis(millis);
             return Err(JobError::retryable_at(not_before, "busy until then"));
         }
-        Step::FailPermanently => return Err(JobError::permanent("failed for good as asked")),
+        Step::FailPermanently | Step::FailPermanentlyWithout(_) => {
+            return Err(JobError::permanent("failed for good as asked"));
+        }
         Step::Err => return Err(std::io::Error::other("erred as asked").into()),
         Step::Panic => panic!("panicked as asked"),
         Step::PanicInTask => context.spawn(async { panic!("panicked as asked") }).await?,

@@ -83,6 +83,12 @@ impl Emulator {
         &self.state
     }
 
+    /// What the emulator has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(log_file(&self.state)).unwrap_or_default()
+    }
+
     async fn wait_until_ready(&mut self) -> Result<()> {
         let url = format!("{}/_ministack/ready", self.endpoint());
         let client = reqwest::Client::new();
@@ -100,8 +106,12 @@ impl Emulator {
     }
 
     fn last_words(&self) -> String {
-        let log = fs::read_to_string(log_file(&self.state)).unwrap_or_default();
-        log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
+        self.log()
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("no output")
+            .to_owned()
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Probe {
 }
 
 /// What one attempt does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -40,6 +40,9 @@ pub enum Step {
     FailUntil(u64),
     /// Says that no retry can help.
     FailPermanently,
+    /// Says so while this file does not exist, then answers: a cause that
+    /// somebody mends before a redrive, which begins with the first attempt.
+    FailPermanentlyWithout(String),
     /// Says so after so many milliseconds.
     FailPermanentlyAfterMs(u64),
     /// Fails without saying what happened.

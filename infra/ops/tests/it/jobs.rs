@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use ops::stack::Entry;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, accepted, end_to_end, ended, new_id, probe, report};
+use crate::support::{PATIENCE, end_to_end, ended, new_id, probe, report};
 
 #[test]
 fn a_report_goes_from_the_request_to_its_stored_result() {
@@ -104,16 +104,6 @@ fn a_job_that_can_never_succeed_fails_and_lies_in_the_dead_letter_queue_unchange
         assert_eq!(attribute("job_id"), id);
         let job = ended(stack, &id).await;
         assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("permanent")));
-    });
-}
-
-#[test]
-fn a_job_that_fails_once_is_run_again_and_succeeds() {
-    end_to_end(async |local| {
-        let stack = &local.stack;
-        let id = accepted(stack, &probe(&["fail", "succeed"]), None).await;
-        let job = ended(stack, &id).await;
-        assert_eq!((&job["state"], &job["attempt"]), (&json!("succeeded"), &json!(2)), "{job}");
     });
 }
 

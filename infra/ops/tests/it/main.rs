@@ -12,9 +12,11 @@
 )]
 
 mod batches;
+mod crashes;
 mod idempotency;
 mod jobs;
 mod policies;
+mod retries;
 mod routes;
 mod support;
 mod template;
