@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 pub(crate) const HEADER: &str = "idempotency-key";
 
 /// Characters of a key. UUIDs have 36; names of orders and payments fit.
-const MAX_CHARS: usize = 255;
+pub(crate) const MAX_CHARS: usize = 255;
 
 /// A key that was read and is sound.
 #[derive(Clone, Debug, PartialEq, Eq)]

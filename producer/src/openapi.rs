@@ -11,6 +11,7 @@ use shared::schema::Schemas;
 
 use crate::create_jobs::{BatchBody, UncheckedBatch};
 use crate::health::Health;
+use crate::idempotency_key::MAX_CHARS;
 use crate::problem::{ProblemBody, ProblemType as Type};
 use crate::submission::UncheckedSubmission;
 use crate::view::{AcceptedBody, JobBody};
@@ -103,7 +104,7 @@ fn create_job() -> Value {
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "Names the job among the caller's, so that the request can be \
                             repeated: all answers name one job, which is done once.",
-            "schema": {"type": "string", "pattern": KEY_PATTERN, "maxLength": 255},
+            "schema": {"type": "string", "pattern": KEY_PATTERN, "maxLength": MAX_CHARS},
         }],
         "requestBody": body("NewJob"),
         "responses": responses([(202, accepted)], &[&problems[..], &OURS].concat()),
@@ -255,4 +256,28 @@ fn new_jobs(name: &str, kinds: &[(&str, Schemas)], in_batch: bool) -> Map<String
     let discriminator = json!({"propertyName": "kind", "mapping": by_kind});
     all.insert(name.to_owned(), json!({"oneOf": any, "discriminator": discriminator}));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::validation::MAX_ERRORS;
+
+    use super::*;
+    use crate::create_jobs::MAX_JOBS;
+    use crate::submission::{MAX_DELAY_SECONDS, MAX_GROUP_CHARS};
+
+    #[test]
+    fn the_document_says_what_is_checked() {
+        let schemas = schemas();
+        for (pointer, expected) in [
+            ("/Batch/properties/jobs/maxItems", MAX_JOBS),
+            ("/BatchJobOfReport/properties/delay_seconds/maximum", MAX_DELAY_SECONDS.into()),
+            ("/BatchJobOfReport/properties/group/maxLength", MAX_GROUP_CHARS),
+            ("/BatchJobOfReport/properties/idempotency_key/maxLength", MAX_CHARS),
+            ("/Problem/properties/errors/maxItems", MAX_ERRORS),
+        ] {
+            assert_eq!(schemas.pointer(pointer), Some(&json!(expected)), "{pointer}");
+        }
+        assert_eq!(schemas.pointer("/NewJobOfReport/properties/idempotency_key"), None);
+    }
 }

@@ -13,10 +13,10 @@ use crate::problem::ProblemType;
 use crate::refusal::Refusal;
 
 /// Seconds by which SQS can delay a message.
-const MAX_DELAY_SECONDS: u16 = 900;
+pub(crate) const MAX_DELAY_SECONDS: u16 = 900;
 
 /// Characters of a group's name.
-const MAX_GROUP_CHARS: usize = 128;
+pub(crate) const MAX_GROUP_CHARS: usize = 128;
 
 /// Where a client names its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,7 +109,7 @@ async fn what_get_does_not_show_as_queued_is_not_cancelled() {
         let fixture = Fixture::new();
         let id = job(&fixture, |entry| {
             claimed(entry, state, lease_until);
-            entry.last_attempt = true;
+            entry.last_attempt = shown == "failed";
         })
         .await;
         let old = fixture.entry(&id);

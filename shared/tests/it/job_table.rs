@@ -333,6 +333,7 @@ async fn cancel_only_what_is_there_and_the_principals(table: &impl JobTable) {
     for old in [
         JobEntry { principal: Principal::jwt("i", "ann"), ..entry(State::Queued) },
         JobEntry { expires_at: before(500), ..entry(State::Queued) },
+        JobEntry { expires_at: before(5_500), ..entry(State::Queued) },
     ] {
         set(table, &old).await;
         let answer = table.cancel(id, &caller, NOW).await.unwrap();
