@@ -143,7 +143,7 @@ impl Claimant<'_> {
         JobEntry {
             state: State::Running,
             attempt: self.attempt,
-            last_attempt: self.last_attempt,
+            last_attempt: self.last_attempt || self.holds(),
             lease_token: Some(self.lease.token),
             lease_until: Some(self.lease.until),
             ..self.message.queued_entry(now, self.entry_ttl)

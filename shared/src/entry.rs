@@ -105,7 +105,8 @@ pub struct JobEntry {
     /// Which receive of its message the latest claim belongs to; 0 before
     /// the first.
     pub attempt: u32,
-    /// Whether SQS will not deliver the message again after that attempt.
+    /// Whether the job will not run again by itself if that attempt is
+    /// interrupted: SQS will not deliver its message again, or its kind is held.
     pub last_attempt: bool,
     /// Token of the latest claim. It stays when the claim is settled, so that
     /// a settlement whose answer was lost can recognise its own write.

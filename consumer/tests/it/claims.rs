@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::{JobEntry, State, Timestamp};
+use shared::{JobEntry, JobTable, State, Timestamp};
 
 use crate::rig::{Fault, Job, Rig, START};
 
@@ -268,4 +268,21 @@ async fn text_survives_to_the_job_unchanged() {
     let result: serde_json::Value = serde_json::from_str(&result).unwrap();
     assert_eq!(result["title"], title);
     assert_eq!(result["groups"][0]["group"], title);
+}
+
+/// Cancelled, its message would be acknowledged, and nobody would find out.
+#[tokio::test(start_paused = true)]
+async fn a_held_kind_whose_owner_died_cannot_be_cancelled() {
+    let (rig, job) = (Rig::new(), Job::held(&json!([{ "succeed_after_ms": 1000 }])));
+    let batch = [job.record("m")];
+    let look = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        rig.entry(&job).unwrap()
+    };
+    let (_, entry) = tokio::join!(rig.deliver(&batch), look);
+    let after_lease = entry.lease_until.unwrap() + Duration::from_secs(1);
+    rig.set(entry);
+    let anonymous = shared::Principal::anonymous();
+    let answer = rig.consumer.table.cancel(job.id, &anonymous, after_lease).await.unwrap();
+    assert!(matches!(answer, shared::table::Cancellation::Refused(Some(_))), "{answer:?}");
 }
