@@ -16,6 +16,7 @@ pub mod logs;
 pub mod messages;
 pub mod process;
 pub mod progress;
+pub mod sign;
 pub mod stack;
 pub mod stories;
 pub mod tools;
