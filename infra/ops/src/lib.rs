@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod functions;
 pub mod lint;
 pub mod local;
+pub mod log_line;
 pub mod logs;
 pub mod messages;
 pub mod process;
