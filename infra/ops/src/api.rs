@@ -3,14 +3,29 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use aws_sdk_sqs::config::Credentials;
+use http::{Method, Request};
 use serde_json::Value;
 
+use crate::sign::sign_request;
 use crate::stack::eventually;
+
+/// How a client says who it is.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// It does not.
+    Anyone,
+    /// With a JWT.
+    Token(String),
+    /// With a signature made of these.
+    Signature(Credentials),
+}
 
 /// A client of one deployed API.
 #[derive(Clone, Debug)]
 pub struct Api {
     base: String,
+    caller: Caller,
     client: reqwest::Client,
 }
 
@@ -48,15 +63,23 @@ impl Answer {
 }
 
 impl Api {
-    /// The API with this id in the emulator at `endpoint`.
+    /// The API with this id in the emulator at `endpoint`; `stage` is empty or
+    /// the path of a named stage, such as `/prod`.
     #[must_use]
-    pub fn of_stack(endpoint: &str, api_id: &str) -> Self {
+    pub fn of_stack(endpoint: &str, api_id: &str, stage: &str) -> Self {
         // The address AWS would use needs a DNS server; the emulator takes the
         // API's id as part of the path as well.
         Self {
-            base: format!("{endpoint}/_aws/execute-api/{api_id}"),
+            base: format!("{endpoint}/_aws/execute-api/{api_id}{stage}"),
+            caller: Caller::Anyone,
             client: reqwest::Client::new(),
         }
+    }
+
+    /// The same API, called by somebody.
+    #[must_use]
+    pub fn called_by(&self, caller: Caller) -> Self {
+        Self { caller, ..self.clone() }
     }
 
     /// The address that routes are appended to.
@@ -71,11 +94,11 @@ impl Api {
     ///
     /// There was no answer. An answer that refuses is an answer.
     pub async fn post_job(&self, body: impl Into<String>, key: Option<&str>) -> Result<Answer> {
-        let mut request = self.post("/jobs", body);
+        let mut request = self.post("/jobs");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        send(request).await
+        self.send(request, body.into()).await
     }
 
     /// `POST /jobs/batch` with this body, whatever it is.
@@ -84,14 +107,7 @@ impl Api {
     ///
     /// There was no answer. An answer that refuses is an answer.
     pub async fn post_batch(&self, body: impl Into<String>) -> Result<Answer> {
-        send(self.post("/jobs/batch", body)).await
-    }
-
-    fn post(&self, path: &str, body: impl Into<String>) -> reqwest::RequestBuilder {
-        self.client
-            .post(format!("{}{path}", self.base))
-            .header("content-type", "application/json")
-            .body(body.into())
+        self.send(self.post("/jobs/batch"), body.into()).await
     }
 
     /// `DELETE /jobs/{id}`.
@@ -100,7 +116,7 @@ impl Api {
     ///
     /// There was no answer. An answer that refuses is an answer.
     pub async fn cancel(&self, id: &str) -> Result<Answer> {
-        send(self.client.delete(format!("{}/jobs/{id}", self.base))).await
+        self.send(self.request(Method::DELETE, &format!("/jobs/{id}")), String::new()).await
     }
 
     /// `GET` of a path such as `/health`.
@@ -109,7 +125,7 @@ impl Api {
     ///
     /// There was no answer. An answer that refuses is an answer.
     pub async fn get(&self, path: &str) -> Result<Answer> {
-        send(self.client.get(format!("{}{path}", self.base))).await
+        self.send(self.request(Method::GET, path), String::new()).await
     }
 
     /// `GET /jobs/{id}`.
@@ -134,11 +150,33 @@ impl Api {
         })
         .await
     }
+
+    fn post(&self, path: &str) -> http::request::Builder {
+        self.request(Method::POST, path).header("content-type", "application/json")
+    }
+
+    fn request(&self, method: Method, path: &str) -> http::request::Builder {
+        Request::builder().method(method).uri(format!("{}{path}", self.base))
+    }
+
+    async fn send(&self, request: http::request::Builder, body: String) -> Result<Answer> {
+        const WHAT: &str = "could not make the request";
+        let request = match &self.caller {
+            Caller::Token(token) => request.header("authorization", format!("Bearer {token}")),
+            Caller::Anyone | Caller::Signature(_) => request,
+        };
+        let mut request = request.body(body).context(WHAT)?;
+        if let Caller::Signature(credentials) = &self.caller {
+            sign_request(&mut request, credentials.clone(), "execute-api")?;
+        }
+        let request = reqwest::Request::try_from(request).context(WHAT)?;
+        let start = Instant::now();
+        let response = self.client.execute(request).await.context("the API did not answer")?;
+        read(response, start).await
+    }
 }
 
-async fn send(request: reqwest::RequestBuilder) -> Result<Answer> {
-    let start = Instant::now();
-    let response = request.send().await.context("the API did not answer")?;
+async fn read(response: reqwest::Response, start: Instant) -> Result<Answer> {
     let status = response.status().as_u16();
     let content_type = response.headers().get("content-type");
     let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();

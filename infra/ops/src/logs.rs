@@ -4,16 +4,12 @@
 //! SDK crate takes seconds to compile.
 
 use std::collections::HashSet;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use aws_sdk_sqs::config::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
+use crate::sign::{root, sign_request};
 
 /// The log groups of one endpoint.
 #[derive(Clone, Debug)]
@@ -76,7 +72,7 @@ impl Logs {
             .header("x-amz-target", "Logs_20140328.FilterLogEvents")
             .body(body)
             .context("could not make the request")?;
-        sign_request(&mut request)?;
+        sign_request(&mut request, root(), "logs")?;
         let request = reqwest::Request::try_from(request).context("could not make the request")?;
         let response = self.client.execute(request).await.context("the logs did not answer")?;
         let status = response.status();
@@ -112,32 +108,4 @@ impl Tail {
         }
         Ok(lines)
     }
-}
-
-fn sign_request(request: &mut http::Request<String>) -> Result<()> {
-    let identity = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator").into();
-    let parameters = v4::SigningParams::builder()
-        .identity(&identity)
-        .region(REGION)
-        .name("logs")
-        .time(SystemTime::now())
-        .settings(SigningSettings::default())
-        .build()
-        .context("could not sign the request")?
-        .into();
-    let headers = request
-        .headers()
-        .iter()
-        .filter_map(|(name, value)| value.to_str().ok().map(|value| (name.as_str(), value)));
-    let signable = SignableRequest::new(
-        request.method().as_str(),
-        request.uri().to_string(),
-        headers,
-        SignableBody::Bytes(request.body().as_bytes()),
-    )
-    .context("could not sign the request")?;
-    let (instructions, _) =
-        sign(signable, &parameters).context("could not sign the request")?.into_parts();
-    instructions.apply_to_request_http1x(request);
-    Ok(())
 }

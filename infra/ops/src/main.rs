@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use ops::log_line::Style;
 use ops::progress::Progress;
-use ops::workspace::Workspace;
+use ops::workspace::{Workspace, style_of_stdout};
 use ops::{demo, lint, up};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -29,6 +30,9 @@ enum Command {
         /// The emulator's port; a free one if it is left out.
         #[arg(long)]
         port: Option<u16>,
+        /// Shows the logs as they are written, for tools such as jq.
+        #[arg(long)]
+        json: bool,
     },
     /// Checks infra/template.yaml with cfn-lint.
     Lint,
@@ -52,7 +56,10 @@ async fn run(command: Command) -> Result<()> {
     let (workspace, progress) = (Workspace::here(), Progress::detect());
     match command {
         Command::Demo => demo::run(&workspace, progress).await,
-        Command::Up { port } => up::run(&workspace, port, progress).await,
+        Command::Up { port, json } => {
+            let style = if json { Style::Json } else { style_of_stdout() };
+            up::run(&workspace, port, style, progress).await
+        }
         Command::Lint => lint::run(&workspace, progress).await,
     }
 }

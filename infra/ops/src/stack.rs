@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::aws::AwsCli;
-use crate::emulator::{ACCESS_KEY, Emulator, REGION, SECRET_KEY};
+use crate::emulator::{Emulator, REGION};
 use crate::logs::Logs;
+use crate::sign::root;
 use crate::tools::Tools;
 
 /// A job entry's attributes by name.
@@ -24,6 +25,8 @@ const BUCKET: &str = "relevo-artifacts";
 pub struct Outputs {
     /// `ApiId`.
     pub api_id: String,
+    /// The path of a named stage in `ApiUrl`, such as `/prod`; else empty.
+    pub stage: String,
     /// `QueueUrl`.
     pub queue_url: String,
     /// `DeadLetterQueueUrl`.
@@ -106,7 +109,7 @@ impl Stack {
         let outputs = Outputs::read(&described)?;
         Ok(Self {
             name: name.to_owned(),
-            api: Api::of_stack(&endpoint, &outputs.api_id),
+            api: Api::of_stack(&endpoint, &outputs.api_id, &outputs.stage),
             logs: Logs::new(&endpoint),
             sqs: sqs_client(&endpoint),
             dynamodb: dynamodb_client(&endpoint),
@@ -235,6 +238,7 @@ impl Outputs {
         };
         Ok(Self {
             api_id: find("ApiId")?,
+            stage: stage(&find("ApiUrl")?).to_owned(),
             queue_url: find("QueueUrl")?,
             dead_letter_queue_url: find("DeadLetterQueueUrl")?,
             table_name: find("TableName")?,
@@ -242,6 +246,13 @@ impl Outputs {
             consumer: find("ConsumerFunction")?,
         })
     }
+}
+
+/// What follows the host in the API's address.
+fn stage(url: &str) -> &str {
+    let after_scheme = url.find("://").map_or(0, |position| position + 3);
+    let (_, rest) = url.split_at(after_scheme);
+    rest.find('/').map_or("", |slash| rest.split_at(slash).1)
 }
 
 /// Asks again and again until there is an answer.
@@ -269,23 +280,21 @@ pub async fn eventually<T>(
 }
 
 fn sqs_client(endpoint: &str) -> aws_sdk_sqs::Client {
-    use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
-    let credentials = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator");
+    use aws_sdk_sqs::config::{BehaviorVersion, Region};
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new(REGION))
-        .credentials_provider(credentials)
+        .credentials_provider(root())
         .endpoint_url(endpoint);
     aws_sdk_sqs::Client::from_conf(config.build())
 }
 
 fn dynamodb_client(endpoint: &str) -> aws_sdk_dynamodb::Client {
-    use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-    let credentials = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator");
+    use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new(REGION))
-        .credentials_provider(credentials)
+        .credentials_provider(root())
         .endpoint_url(endpoint);
     aws_sdk_dynamodb::Client::from_conf(config.build())
 }

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::workspace::{Workspace, search_path};
 
 /// The oldest Python that every pinned tool supports.
-const OLDEST_PYTHON: (u32, u32) = (3, 10);
+const OLDEST_PYTHON: (u32, u32) = (3, 11);
 
 /// The pinned versions.
 const REQUIREMENTS: &str = "infra/ops/requirements.txt";
@@ -153,7 +153,7 @@ mod tests {
         let error = find_python(&["no-such-python"]).await.unwrap_err();
         assert_eq!(
             format!("{error:#}"),
-            "Python 3.10 or newer is needed for the local tools, and there is no \
+            "Python 3.11 or newer is needed for the local tools, and there is no \
              `no-such-python` on the search path"
         );
     }

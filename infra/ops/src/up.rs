@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 use crate::functions::Profile;
 use crate::local::{Local, Options};
+use crate::log_line::Style;
 use crate::logs::{Line, Tail};
 use crate::progress::Progress;
 use crate::stack::Stack;
@@ -22,21 +23,33 @@ const POLL: Duration = Duration::from_millis(500);
 ///
 /// The set-up failed, or the emulator went away.
 #[expect(clippy::print_stdout, reason = "addresses and logs are what the command is for")]
-pub async fn run(workspace: &Workspace, port: Option<u16>, progress: Progress) -> Result<()> {
+pub async fn run(
+    workspace: &Workspace,
+    port: Option<u16>,
+    style: Style,
+    progress: Progress,
+) -> Result<()> {
     let options = Options { profile: Profile::Release, port, parameters: &[] };
     let local = Local::start(workspace, options, progress).await?;
     println!("{}", introduction(&local, &variables(&local.stack).await?));
-    follow(&local, |function, line| println!("{function} | {}", line.message.trim_end())).await
+    follow(&local, |function, line| {
+        if let Some(line) = style.show(function, line) {
+            println!("{line}");
+        }
+    })
+    .await
 }
 
 async fn follow(local: &Local, show: impl Fn(&str, &Line)) -> Result<()> {
     let stack = &local.stack;
-    let mut functions =
-        [(&stack.outputs.producer, Tail::default()), (&stack.outputs.consumer, Tail::default())];
+    let mut functions = [
+        ("producer", &stack.outputs.producer, Tail::default()),
+        ("consumer", &stack.outputs.consumer, Tail::default()),
+    ];
     loop {
-        for (function, tail) in &mut functions {
+        for (name, function, tail) in &mut functions {
             for line in tail.next(&stack.logs, function).await? {
-                show(function, &line);
+                show(name, &line);
             }
         }
         tokio::time::sleep(POLL).await;

@@ -4,7 +4,10 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+
+use crate::log_line::Style;
 
 /// The repository that this binary was built from.
 #[derive(Clone, Debug)]
@@ -52,4 +55,11 @@ pub fn search_path(first: &Path) -> OsString {
     let rest = env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(first.to_path_buf()).chain(env::split_paths(&rest));
     env::join_paths(all).unwrap_or(rest)
+}
+
+/// Colours only for a terminal, and for none where `NO_COLOR` asks for that.
+#[must_use]
+pub fn style_of_stdout() -> Style {
+    let unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if std::io::stdout().is_terminal() && !unwanted { Style::Colored } else { Style::Plain }
 }

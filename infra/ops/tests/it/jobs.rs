@@ -68,8 +68,8 @@ fn what_is_no_json_is_malformed() {
 #[test]
 fn a_kind_that_nobody_runs_is_refused() {
     end_to_end(async |local| {
-        let request = json!({ "kind": "make-coffee", "payload": { "cups": 2 } });
-        let answer = local.stack.api.post_job(request.to_string(), None).await.unwrap();
+        let request = include_str!("../../../../events/requests/unknown-kind.json");
+        let answer = local.stack.api.post_job(request, None).await.unwrap();
         assert_eq!(answer.status, 422, "{}", answer.body);
         assert_eq!(answer.text("/errors/0/pointer"), "/kind");
     });

@@ -12,8 +12,10 @@
 )]
 
 mod batches;
+mod callers;
 mod crashes;
 mod idempotency;
+mod issuer;
 mod jobs;
 mod policies;
 mod retries;
