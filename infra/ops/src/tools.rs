@@ -3,8 +3,9 @@
 //! They live in `.venv` at the root, made from `requirements.txt`, so that a
 //! machine needs Rust and Python and nothing else, and everyone has the same.
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
@@ -15,6 +16,9 @@ use crate::workspace::{Workspace, search_path};
 
 /// The oldest Python that every pinned tool supports.
 const OLDEST_PYTHON: (u32, u32) = (3, 11);
+
+/// Between two looks at whether another one has made `.venv`.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The pinned versions.
 const REQUIREMENTS: &str = "infra/ops/requirements.txt";
@@ -46,9 +50,9 @@ impl Tools {
             .with_context(|| format!("could not read {REQUIREMENTS}"))?;
         fs::create_dir_all(workspace.scratch()).context("could not create target/ops")?;
         // Two terminals may start at the same time; the second waits.
-        let lock = fs::File::create(workspace.scratch().join("venv.lock"))
-            .context("could not create target/ops/venv.lock")?;
-        lock.lock().context("could not lock target/ops/venv.lock")?;
+        let _lock = lock(&workspace.scratch().join("venv.lock"), progress)
+            .await
+            .context("could not lock target/ops/venv.lock")?;
 
         // Written last, so that it vouches for the whole installation.
         let stamp = venv.join("requirements.installed");
@@ -77,6 +81,21 @@ impl Tools {
     #[must_use]
     pub fn path(&self, tool: &str) -> PathBuf {
         self.bin.join(tool)
+    }
+}
+
+/// Waits for its turn by asking again, so that Ctrl-C is heard meanwhile.
+async fn lock(path: &Path, progress: Progress) -> Result<fs::File> {
+    let file = fs::File::create(path)?;
+    let mut waiting = None;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        waiting.get_or_insert_with(|| progress.step("Another cargo ops is making .venv"));
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
@@ -156,6 +175,18 @@ mod tests {
             "Python 3.11 or newer is needed for the local tools, and there is no \
              `no-such-python` on the search path"
         );
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_another_can_still_be_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let first = lock(&path, Progress::Lines).await.unwrap();
+        let second = lock(&path, Progress::Lines);
+        let waiting = tokio::time::timeout(Duration::from_millis(300), second);
+        assert!(waiting.await.is_err(), "two have the lock");
+        drop(first);
+        lock(&path, Progress::Lines).await.unwrap();
     }
 
     #[tokio::test]
