@@ -1,6 +1,7 @@
 //! `cargo ops up`: the same set-up, kept running, with the functions' logs.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -22,7 +23,6 @@ const POLL: Duration = Duration::from_millis(500);
 /// # Errors
 ///
 /// The set-up failed, or the emulator went away.
-#[expect(clippy::print_stdout, reason = "addresses and logs are what the command is for")]
 pub async fn run(
     workspace: &Workspace,
     port: Option<u16>,
@@ -31,16 +31,17 @@ pub async fn run(
 ) -> Result<()> {
     let options = Options { profile: Profile::Release, port, parameters: &[] };
     let local = Local::start(workspace, options, progress).await?;
-    println!("{}", introduction(&local, &variables(&local.stack).await?));
-    follow(&local, |function, line| {
-        if let Some(line) = style.show(function, line) {
-            println!("{line}");
-        }
-    })
-    .await
+    print(&introduction(&local, &variables(&local.stack).await?))?;
+    follow(&local, |function, line| style.show(function, line).map_or(Ok(()), |line| print(&line)))
+        .await
 }
 
-async fn follow(local: &Local, show: impl Fn(&str, &Line)) -> Result<()> {
+/// Not `println!`, which panics when whoever read it has gone, such as `head`.
+fn print(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("could not write to stdout")
+}
+
+async fn follow(local: &Local, show: impl Fn(&str, &Line) -> Result<()>) -> Result<()> {
     let stack = &local.stack;
     let mut functions = [
         ("producer", &stack.outputs.producer, Tail::default()),
@@ -49,7 +50,7 @@ async fn follow(local: &Local, show: impl Fn(&str, &Line)) -> Result<()> {
     loop {
         for (name, function, tail) in &mut functions {
             for line in tail.next(&stack.logs, function).await? {
-                show(name, &line);
+                show(name, &line)?;
             }
         }
         tokio::time::sleep(POLL).await;
