@@ -71,7 +71,7 @@ fn the_producer_needs_each_of_its_actions() {
         let request = report("Policy").to_string();
         let id = accepted(&stack, &report("Policy"), None).await;
 
-        let policy = role.without("queue", "sqs:SendMessage").await;
+        let policy = role.without("queue", "sqs:SendMessage*").await;
         let unkeyed = stack.api.post_job(request.as_str(), None).await.unwrap();
         assert_eq!(unkeyed.status, 500, "sqs:SendMessage: {}", unkeyed.body);
         role.restore("queue", &policy).await;
