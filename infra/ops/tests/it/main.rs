@@ -13,6 +13,7 @@
 
 mod batches;
 mod callers;
+mod contract;
 mod crashes;
 mod idempotency;
 mod issuer;
