@@ -13,8 +13,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-/// A job takes milliseconds; this is for a machine that compiles meanwhile.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
+/// A job takes milliseconds. A message whose invocation was lost on a busy machine
+/// comes back when its visibility timeout of 61 s is over, and that is no failure.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(61 + 20);
 
 /// Short leases and backoffs, so that what comes back does so soon.
 pub(crate) const PARAMETERS: [(&str, &str); 3] =
