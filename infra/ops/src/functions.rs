@@ -106,9 +106,38 @@ fn save_log(workspace: &Workspace, finished: &Finished) -> Result<()> {
         .context("could not write target/ops/build.log")
 }
 
-/// The compiler's first error, which is the one to mend.
-fn reason(finished: &Finished) -> &str {
-    let lines = finished.stderr.iter().chain(&finished.stdout);
-    let mut errors = lines.map(|line| line.trim()).filter(|line| line.starts_with("error"));
-    errors.next().unwrap_or("cargo-lambda said nothing about why")
+/// The compiler's first error, which is the one to mend, and where it is.
+fn reason(finished: &Finished) -> String {
+    let mut lines = finished.stderr.iter().chain(&finished.stdout).map(|line| line.trim());
+    let Some(error) = lines.find(|line| line.starts_with("error")) else {
+        return "cargo-lambda said nothing about why".to_owned();
+    };
+    // Of this error, not of a later one.
+    let mut rest = lines.take_while(|line| !line.is_empty());
+    match rest.find_map(|line| line.strip_prefix("--> ")) {
+        Some(place) => format!("{place}: {error}"),
+        None => error.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stderr: &str, expected: &str) {
+        let stderr = stderr.lines().map(str::to_owned).collect();
+        let finished = Finished { status: <_>::default(), stdout: Vec::new(), stderr };
+        assert_eq!(reason(&finished), expected);
+    }
+
+    #[test]
+    fn a_broken_build_says_what_to_mend_first_and_where() {
+        check(
+            "warning: unused\n --> a.rs:1:1\n\nerror[E0425]: no `x`\n  --> b.rs:2:3\n   |\n\n\
+             error: other\n --> c.rs:4:5\n",
+            "b.rs:2:3: error[E0425]: no `x`",
+        );
+        check("error: no space left\n\nerror: x\n --> c.rs:1:1", "error: no space left");
+        check("", "cargo-lambda said nothing about why");
+    }
 }
