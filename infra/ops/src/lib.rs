@@ -15,6 +15,7 @@ pub mod local;
 pub mod log_line;
 pub mod logs;
 pub mod messages;
+pub mod outputs;
 pub mod process;
 pub mod progress;
 pub mod sign;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::Value;
 
 use crate::api::Api;
 use crate::aws::AwsCli;
 use crate::emulator::{Emulator, REGION};
 use crate::logs::Logs;
+use crate::outputs::Outputs;
 use crate::sign::root;
 use crate::tools::Tools;
 
@@ -19,25 +19,6 @@ pub type Entry = std::collections::HashMap<String, AttributeValue>;
 
 /// Where the packaged functions are put for the deployment.
 const BUCKET: &str = "relevo-artifacts";
-
-/// The template's outputs.
-#[derive(Clone, Debug)]
-pub struct Outputs {
-    /// `ApiId`.
-    pub api_id: String,
-    /// The path of a named stage in `ApiUrl`, such as `/prod`; else empty.
-    pub stage: String,
-    /// `QueueUrl`.
-    pub queue_url: String,
-    /// `DeadLetterQueueUrl`.
-    pub dead_letter_queue_url: String,
-    /// `TableName`.
-    pub table_name: String,
-    /// `ProducerFunction`.
-    pub producer: String,
-    /// `ConsumerFunction`.
-    pub consumer: String,
-}
 
 /// One deployment of the template.
 #[derive(Clone, Debug)]
@@ -225,34 +206,6 @@ impl Depth {
     const fn is_empty(self) -> bool {
         self.visible == 0 && self.in_flight == 0
     }
-}
-
-impl Outputs {
-    fn read(described: &Value) -> Result<Self> {
-        let outputs = described.pointer("/Stacks/0/Outputs").and_then(Value::as_array);
-        let find = |key: &str| {
-            let mut all = outputs.into_iter().flatten();
-            all.find(|output| output.get("OutputKey").and_then(Value::as_str) == Some(key))
-                .and_then(|output| Some(output.get("OutputValue")?.as_str()?.to_owned()))
-                .with_context(|| format!("the stack has no output {key}"))
-        };
-        Ok(Self {
-            api_id: find("ApiId")?,
-            stage: stage(&find("ApiUrl")?).to_owned(),
-            queue_url: find("QueueUrl")?,
-            dead_letter_queue_url: find("DeadLetterQueueUrl")?,
-            table_name: find("TableName")?,
-            producer: find("ProducerFunction")?,
-            consumer: find("ConsumerFunction")?,
-        })
-    }
-}
-
-/// What follows the host in the API's address.
-fn stage(url: &str) -> &str {
-    let after_scheme = url.find("://").map_or(0, |position| position + 3);
-    let (_, rest) = url.split_at(after_scheme);
-    rest.find('/').map_or("", |slash| rest.split_at(slash).1)
 }
 
 /// Asks again and again until there is an answer.
