@@ -40,6 +40,19 @@ pub enum BatchError {
     StillAlive,
 }
 
+impl BatchError {
+    /// The error's type in Lambda's answer, for alarms to tell them apart.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Event(_) => "UnexpectedEvent",
+            Self::NoMessageId => "NoMessageId",
+            Self::Outage(_) => "Outage",
+            Self::StillAlive => "StillAlive",
+        }
+    }
+}
+
 /// Records that are one piece of work.
 enum Work {
     /// One job, and the copies of its message. The first leads.

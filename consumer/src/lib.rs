@@ -41,7 +41,7 @@ pub mod queue;
 pub mod settle;
 pub mod tasks;
 
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::telemetry::causes;
 use shared::{Clock, Ids, JobTable, Random, Timestamp};
@@ -94,7 +94,7 @@ where
             if error == BatchError::StillAlive {
                 std::process::exit(STILL_ALIVE_EXIT_CODE);
             }
-            error_text
+            Diagnostic { error_type: error.as_str().to_owned(), error_message: error_text }
         })
     }))
     .await

@@ -27,7 +27,9 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         let reason = match &message.problem {
             Problem::Version(_) => reason::UNKNOWN_VERSION,
             Problem::Job(InvalidJob::UnknownKind(_)) => reason::UNKNOWN_KIND,
-            Problem::Job(InvalidJob::Payload(_)) | Problem::Incomplete => reason::INVALID_PAYLOAD,
+            Problem::Job(InvalidJob::Payload(_)) | Problem::Incomplete | Problem::TooLong => {
+                reason::INVALID_PAYLOAD
+            }
         };
         let error = clean(&causes(&message.problem));
         let last = self.is_last_receive(record);

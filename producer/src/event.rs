@@ -17,7 +17,8 @@ use lambda_http::http::HeaderMap;
 use lambda_http::http::uri::PathAndQuery;
 use lambda_http::lambda_runtime::Diagnostic;
 use lambda_http::request::LambdaRequest;
-use serde::{Serialize, Serializer};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use shared::Principal;
 
@@ -79,7 +80,8 @@ pub(crate) fn read(
         Ok(LambdaRequest::ApiGatewayV1(event)) => (Gateway::Rest, rest_request(event)),
         Ok(LambdaRequest::ApiGatewayV2(event)) => (Gateway::Http, http_request(event)),
         Ok(LambdaRequest::Alb(event)) => (Gateway::Alb, alb_request(event)),
-        Ok(_) | Err(_) => return Err(NotHttp),
+        Ok(_) => return Err(NotHttp),
+        Err(_) => return unreadable(event),
     };
     let request = request.map(|mut request| {
         // The invocation's own trace, where there is one: it continues the
@@ -89,6 +91,37 @@ pub(crate) fn read(
         request
     });
     Ok((gateway, request))
+}
+
+/// As much of an event as tells who sent it.
+#[derive(Deserialize)]
+struct Sender {
+    #[serde(rename = "requestContext")]
+    context: SenderContext,
+    #[serde(rename = "httpMethod")]
+    method: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct SenderContext {
+    http: Option<IgnoredAny>,
+    elb: Option<IgnoredAny>,
+}
+
+/// An event that no type of it fits, because of a header that HTTP does not
+/// allow, say. Where a client waits for an answer, it is the client's fault.
+fn unreadable(event: &RawValue) -> Result<(Gateway, Result<Request, Refusal>), NotHttp> {
+    let Ok(sender) = serde_json::from_str::<Sender>(event.get()) else {
+        return Err(NotHttp);
+    };
+    let gateway = match (sender.context, sender.method) {
+        (SenderContext { http: Some(_), .. }, _) => Gateway::Http,
+        (SenderContext { elb: Some(_), .. }, _) => Gateway::Alb,
+        (_, Some(_)) => Gateway::Rest,
+        _ => return Err(NotHttp),
+    };
+    let detail = "The request's method or one of its headers is not valid HTTP.";
+    Ok((gateway, Err(Refusal::new(ProblemType::Malformed, detail))))
 }
 
 fn rest_request(event: ApiGatewayProxyRequest) -> Result<Request, Refusal> {

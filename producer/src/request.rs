@@ -1,6 +1,6 @@
 //! An HTTP request, whichever gateway it came through.
 
-use lambda_http::http::header::CONTENT_TYPE;
+use lambda_http::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use lambda_http::http::{HeaderMap, Method};
 use shared::Principal;
 
@@ -40,6 +40,11 @@ impl Request {
     pub(crate) fn json_text(&self) -> Result<&str, Refusal> {
         if !self.headers.get_all(CONTENT_TYPE).iter().all(|value| is_json(value.as_bytes())) {
             let detail = "The body must be JSON, sent as Content-Type: application/json.";
+            return Err(Refusal::new(ProblemType::UnsupportedMediaType, detail));
+        }
+        let mut encodings = self.headers.get_all(CONTENT_ENCODING).iter();
+        if !encodings.all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            let detail = "The body must be sent as it is, without Content-Encoding.";
             return Err(Refusal::new(ProblemType::UnsupportedMediaType, detail));
         }
         let text = str::from_utf8(&self.body)

@@ -1,6 +1,6 @@
 //! What a client sends to have a job done, read and checked once.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use shared::fingerprint::NotCanonical;
 use shared::job::InvalidJob;
@@ -59,19 +59,20 @@ pub(crate) struct UncheckedSubmission<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     payload: Option<&'a RawValue>,
     /// Seconds until the job may start.
-    #[serde(borrow)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u16>, maximum = 900))]
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u16>, maximum = 900, nullable = false))]
     delay_seconds: Option<&'a RawValue>,
     /// A name within the caller's jobs: jobs of different names share the
     /// queue fairly.
-    #[serde(borrow)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, min_length = 1, max_length = 128))]
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, min_length = 1, max_length = 128, nullable = false))]
     group: Option<&'a RawValue>,
     /// The client's name for the job, as the header `Idempotency-Key` gives it
     /// to a single one.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     #[cfg_attr(feature = "openapi", schema(
-        value_type = Option<String>, min_length = 1, max_length = 255, pattern = "^[ -~]*[!-~][ -~]*$"
+        value_type = Option<String>, min_length = 1, max_length = 255, nullable = false,
+        pattern = "^[ -~]*[!-~][ -~]*$"
     ))]
     idempotency_key: Option<&'a RawValue>,
 }
@@ -184,6 +185,12 @@ fn check_work(
     Ok((job, fingerprint))
 }
 
+/// A field that is there, `null` included: a client whose variable is not set
+/// must hear of it, and not lose its key.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(field).map(Some)
+}
+
 /// The string that `value` is, if it is one.
 fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
@@ -239,10 +246,11 @@ mod tests {
                 .map(|submission| submission.delay_seconds)
                 .ok()
         };
-        for (delay, expected) in [("0", 0), ("900", 900), ("null", 0), (" 7 ", 7)] {
+        for (delay, expected) in [("0", 0), ("900", 900), (" 7 ", 7)] {
             assert_eq!(read(delay), Some(expected), "{delay}");
         }
-        for delay in ["-1", "901", "1.5", "1e2", "\"5\"", "true", "65536000000000000000000"] {
+        for delay in ["-1", "901", "1.5", "1e2", "\"5\"", "true", "null", "65536000000000000000000"]
+        {
             assert_eq!(read(delay), None, "{delay}");
         }
     }
@@ -258,8 +266,8 @@ mod tests {
         };
         let key = IdempotencyKey::from_text("order-42".to_owned()).unwrap();
         assert_eq!(read(Keys::InBody, "\"order-42\""), Some(Some(key)));
-        assert_eq!(read(Keys::InBody, "null"), Some(None));
-        assert_eq!(read(Keys::InHeader, "null"), Some(None));
+        assert_eq!(read(Keys::InBody, "null"), None);
+        assert_eq!(read(Keys::InHeader, "null"), None);
         assert_eq!(read(Keys::InHeader, "\"order-42\""), None);
         for key in ["7", "\"\"", "\" \"", "[\"a\"]", r#""\u0000""#, "\"\u{fc}\""] {
             assert_eq!(read(Keys::InBody, key), None, "{key}");

@@ -21,6 +21,11 @@ use crate::validation::Invalid;
 /// The version of the wire format that this code writes and reads.
 pub const VERSION: u64 = 1;
 
+/// Longest text of a message beside its payload, in bytes. It goes into the
+/// job's entry, which DynamoDB lets have 400 KB; a token's issuer and subject
+/// are the longest that there are.
+const MAX_METADATA_BYTES: usize = 8 * 1024;
+
 /// A message that is about to be sent.
 #[derive(Debug, Serialize)]
 pub struct NewMessage<'a> {
@@ -83,13 +88,17 @@ impl Message {
     ///
     /// See [`DecodeError`], which says what a retry can do.
     pub fn decode(body: &str) -> Result<Self, DecodeError> {
+        // Else serde would take an array for the fields in their order.
+        if body.trim_start().starts_with('[') {
+            return Err(Unreadable::NotJson { line: 1, column: 1 }.into());
+        }
         let wire: Wire<'_> = serde_json::from_str(body).map_err(Unreadable::not_json)?;
         let id = wire.id()?;
         let known = wire.known_job(id);
         known.map_err(|(problem, fingerprint)| {
             DecodeError::NotYetKnown(Box::new(NotYetKnown {
                 id,
-                kind: wire.kind.and_then(text),
+                kind: wire.kind.and_then(text).filter(|kind| kind.len() <= MAX_METADATA_BYTES),
                 principal: wire.principal(),
                 fingerprint,
                 created_at: wire.created_at(),
@@ -151,7 +160,8 @@ impl Wire<'_> {
     }
 
     fn principal(&self) -> Principal {
-        self.principal.and_then(text).map_or_else(Principal::anonymous, Principal::from_text)
+        let text = self.principal.and_then(text).filter(|text| text.len() <= MAX_METADATA_BYTES);
+        text.map_or_else(Principal::anonymous, Principal::from_text)
     }
 
     fn created_at(&self) -> Option<Timestamp> {
@@ -159,11 +169,18 @@ impl Wire<'_> {
     }
 
     fn known_job(&self, id: JobId) -> Result<Message, (Problem, Option<Fingerprint>)> {
-        let sent = self.fingerprint.and_then(text).map(Fingerprint::from_text);
+        let short = |text: &String| text.len() <= MAX_METADATA_BYTES;
+        let sent = self.fingerprint.and_then(text).filter(short).map(Fingerprint::from_text);
         let refuse = |problem| (problem, sent.clone());
         let version = self.v.map_or(Some(VERSION), |v| v.get().parse().ok());
         if version != Some(VERSION) {
             return Err(refuse(Problem::Version(version)));
+        }
+        let is_long = |text: Option<&RawValue>| {
+            text.is_some_and(|text| text.get().len() > MAX_METADATA_BYTES)
+        };
+        if is_long(self.principal) || is_long(self.fingerprint) || is_long(self.kind) {
+            return Err(refuse(Problem::TooLong));
         }
         let kind = self.kind.and_then(text).ok_or_else(|| refuse(Problem::Incomplete))?;
         let payload = self.payload.ok_or_else(|| refuse(Problem::Incomplete))?;
@@ -244,6 +261,9 @@ pub enum Problem {
     /// Another version of the wire format; `None` if it is no number.
     #[error("version {} instead of {VERSION}", .0.map_or("unreadable".to_owned(), |v| v.to_string()))]
     Version(Option<u64>),
+    /// A text beside the payload that no producer makes so long.
+    #[error("kind, principal or fingerprint is longer than {MAX_METADATA_BYTES} bytes")]
+    TooLong,
     /// No readable `kind` or `payload`.
     #[error("kind or payload is missing")]
     Incomplete,

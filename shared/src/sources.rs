@@ -8,8 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
+
+/// The last moment that RFC 3339 can write, in milliseconds since the epoch.
+const END_OF_9999: u64 = 253_402_300_799_999;
 
 /// A moment in milliseconds since the Unix epoch.
 #[derive(
@@ -43,16 +45,20 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// RFC 3339 text in UTC, for people and HTTP clients.
+    /// RFC 3339 text in UTC, for people and HTTP clients: always with three
+    /// digits of a second, so that texts sort as their moments do.
     ///
-    /// Moments beyond the year 9999, which RFC 3339 cannot write, show as
-    /// their milliseconds.
+    /// Moments beyond the year 9999, which RFC 3339 cannot write, show as its
+    /// end.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
-        OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
-            .ok()
-            .and_then(|moment| moment.format(&Rfc3339).ok())
-            .unwrap_or_else(|| self.0.to_string())
+        let millis = self.0.min(END_OF_9999);
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
+            .unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (date, time) = (moment.date(), moment.time());
+        let (hour, minute, second, millis) = time.as_hms_milli();
+        let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
     }
 }
 
@@ -167,7 +173,7 @@ mod tests {
         let late = Timestamp::from_millis(u64::MAX);
         assert_eq!(late + Duration::MAX, late);
         assert_eq!(Timestamp::default().since(late), Duration::ZERO);
-        assert_eq!(late.to_rfc3339(), u64::MAX.to_string());
+        assert_eq!(late.to_rfc3339(), "9999-12-31T23:59:59.999Z");
     }
 
     #[test]
@@ -176,5 +182,6 @@ mod tests {
             Timestamp::from_millis(1_700_000_000_123).to_rfc3339(),
             "2023-11-14T22:13:20.123Z"
         );
+        assert_eq!(Timestamp::default().to_rfc3339(), "1970-01-01T00:00:00.000Z");
     }
 }

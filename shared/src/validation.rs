@@ -79,12 +79,16 @@ impl Invalid {
     }
 }
 
-/// For logs: where, but not what. Details may quote the payload.
+/// For logs: where, but not what. Details may quote the payload, and so does
+/// the name of a field that is not known.
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} invalid field{}", self.count, if self.count == 1 { "" } else { "s" })?;
         if let Some(first) = self.errors.first() {
-            write!(f, ", the first at \"{}\"", first.pointer)?;
+            let known = first.pointer.rsplit_once('/').map_or("", |(known, _)| known);
+            let is_unknown = first.detail.starts_with("unknown field");
+            let pointer = if is_unknown { known } else { &first.pointer };
+            write!(f, ", the first at \"{pointer}\"")?;
         }
         Ok(())
     }
@@ -92,12 +96,16 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// Reads `text` as a `T`, borrowing from it.
+/// Reads `text`, an object, as a `T`, borrowing from it.
 ///
 /// # Errors
 ///
 /// The pointer to the first field that does not fit, and why.
 pub fn read<'a, T: serde::Deserialize<'a>>(text: &'a RawValue) -> Result<T, Invalid> {
+    // Else serde would take an array for a struct, field by field.
+    if !text.get().starts_with('{') {
+        return Err(Invalid::one("", "must be an object"));
+    }
     let mut json = serde_json::Deserializer::from_str(text.get());
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let pointer = json_pointer(error.path());

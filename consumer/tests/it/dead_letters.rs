@@ -44,6 +44,7 @@ async fn what_names_no_job_is_a_dead_letter_at_once() {
         r#"{"Service":"Amazon S3","Event":"s3:TestEvent"}"#,
         r#"{"Type":"Notification","Message":"{}"}"#,
         r#"{"id":"not-a-uuid","kind":"probe","payload":{}}"#,
+        r#"[1,"abfc2f07-0372-443d-8266-36440aa5df13","probe",{"attempts":["succeed"]}]"#,
     ];
     for body in bodies {
         assert!(rig.deliver(&[record("m", body, 1)]).await.unwrap().is_empty(), "{body}");
@@ -68,4 +69,19 @@ async fn a_dead_letter_that_cannot_be_sent_comes_back() {
     rig.consumer.queue.is_down.store(false, Ordering::Relaxed);
     assert!(rig.deliver(&[bad.record_at("m-2", 3)]).await.unwrap().is_empty());
     assert_eq!(rig.letters().len(), 1);
+}
+
+/// What would not fit an entry must not look like an outage of the table.
+#[tokio::test(start_paused = true)]
+async fn a_message_with_endless_metadata_is_a_dead_letter_in_the_end() {
+    for field in ["fingerprint", "principal", "kind"] {
+        let rig = Rig::new();
+        let mut body: serde_json::Value =
+            serde_json::from_str(&Job::probe(&json!(["succeed"])).body).unwrap();
+        body[field] = json!("x".repeat(450_000));
+        let record = |receive| record("m", &body.to_string(), receive);
+        assert_eq!(rig.deliver(&[record(1)]).await.unwrap(), ["m"], "{field}");
+        assert!(rig.deliver(&[record(5)]).await.unwrap().is_empty(), "{field}");
+        assert_eq!(rig.letters()[0].attribute("reason"), Some("invalid-payload"));
+    }
 }

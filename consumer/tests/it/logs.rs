@@ -108,9 +108,12 @@ async fn no_payload_reaches_the_log_whatever_happens() {
         let job = Job::with_payload("probe", &payload);
         rig.deliver(&[job.record("m"), job.record_at("m-2", 5)]).await.unwrap();
     }
-    for payload in
-        [json!({ "title": 1, "rows": marker }), json!({ "title": [marker] }), json!(marker)]
-    {
+    for payload in [
+        json!({ "title": 1, "rows": marker }),
+        json!({ "title": [marker] }),
+        json!({ "title": "t", "rows": [], marker: 1 }),
+        json!(marker),
+    ] {
         let misfit = Job::with_payload("report", &payload);
         rig.deliver(&[misfit.record("m"), misfit.record_at("m-2", 5)]).await.unwrap();
     }

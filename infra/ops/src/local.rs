@@ -6,7 +6,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
 
 use crate::emulator::{self, Emulator};
 use crate::functions::{self, FUNCTIONS, Profile};
@@ -89,31 +88,7 @@ async fn deploy(
 ) -> Result<Stack> {
     let mut all = vec![("Architecture", functions::architecture()?), ("AuthMode", "NONE")];
     all.extend(parameters);
-    let stack = Stack::deploy(emulator, tools, template, name, &all).await?;
-    allow_batches(&stack).await?;
-    Ok(stack)
-}
-
-/// On AWS the permission for `SendMessage` is that for `SendMessageBatch`, and
-/// the template has only the first. The emulator asks for the second by name.
-///
-/// Source: `AddPermission`, Amazon SQS API reference.
-async fn allow_batches(stack: &Stack) -> Result<()> {
-    let producer = ["--function-name", &stack.outputs.producer];
-    let function = [&["lambda", "get-function-configuration"], &producer[..]].concat();
-    let function = stack.aws.json(&function).await?;
-    let role = function.get("Role").and_then(Value::as_str).unwrap_or_default();
-    let role = role.rsplit('/').next().unwrap_or_default();
-    let attribute = ["sqs", "get-queue-attributes", "--attribute-names", "QueueArn", "--queue-url"];
-    let queue = [&attribute[..], &[&stack.outputs.queue_url]].concat();
-    let queue = stack.aws.json(&queue).await?;
-    let policy = json!({ "Version": "2012-10-17", "Statement": [{
-        "Effect": "Allow",
-        "Action": "sqs:SendMessageBatch",
-        "Resource": queue.pointer("/Attributes/QueueArn"),
-    }] });
-    let put = ["iam", "put-role-policy", "--policy-name", "emulated-batches", "--role-name", role];
-    stack.aws.call(&[&put[..], &["--policy-document", &policy.to_string()]].concat()).await
+    Stack::deploy(emulator, tools, template, name, &all).await
 }
 
 /// The template to deploy. What the tests build is not fit for AWS, so it must

@@ -153,3 +153,51 @@ async fn an_answer_stays_small_whatever_it_quotes() {
         assert!(answer.event.to_string().len() < 2_000, "{}", answer.event);
     }
 }
+
+#[tokio::test]
+async fn a_header_that_http_does_not_allow_is_the_clients_fault() {
+    for post in [Event::post, Event::rest_post, Event::alb_post] {
+        for (name, value) in [("x-odd", "a\u{1}b"), ("x-odd", "a\nb"), ("x odd", "a")] {
+            check(post(BODY).header(name, value), 400, "malformed").await;
+        }
+    }
+    check(Event::request("G T", "/jobs"), 400, "malformed").await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_encoded_is_not_guessed_at() {
+    for encoding in ["gzip", "br", "identity, gzip"] {
+        let event = Event::post(BODY).header("content-encoding", encoding);
+        check(event, 415, "unsupported-media-type").await;
+    }
+    let plain = Event::post(BODY).header("content-encoding", "identity");
+    assert_eq!(Fixture::new().send(&plain).await.status, 202);
+}
+
+#[tokio::test]
+async fn an_array_is_no_object() {
+    for body in [
+        r#"{"kind":"report","payload":["t",[{"group":"a","amount":"1"}]]}"#,
+        r#"{"kind":"report","payload":{"title":"t","rows":[["a","1"]]}}"#,
+        r#"{"kind":"report","payload":{"title":"t","rows":[null]}}"#,
+    ] {
+        let answer = Fixture::new().send(&Event::post(body)).await;
+        assert_eq!((answer.status, answer.problem()), (422, "invalid-job"), "{body}");
+        assert_eq!(answer.body["errors"][0]["detail"], "must be an object");
+    }
+}
+
+#[tokio::test]
+async fn null_is_not_the_same_as_nothing() {
+    for field in ["delay_seconds", "group", "payload", "kind"] {
+        let mut body: serde_json::Value = serde_json::from_str(BODY).unwrap();
+        body[field] = json!(null);
+        check(Event::post(&body.to_string()), 422, "invalid-job").await;
+    }
+    let job = r#"{"kind":"report","idempotency_key":null,"payload":{"title":"t","rows":[{"group":"a","amount":"1"}]}}"#;
+    let batch = Event::post(&format!("{{\"jobs\":[{job}]}}")).at("POST", "/jobs/batch");
+    let answer = Fixture::new().send(&batch).await;
+    assert_eq!(answer.body["jobs"][0]["status"], 422, "{answer:?}");
+    let pointer = &answer.body["jobs"][0]["problem"]["errors"][0]["pointer"];
+    assert_eq!(pointer, "/jobs/0/idempotency_key");
+}
