@@ -107,7 +107,15 @@ async fn no_message_id_is_reported_twice() {
 #[tokio::test(start_paused = true)]
 async fn events_of_another_kind_are_an_error_and_no_success() {
     let rig = Rig::new();
-    for event in ["{}", r#"{"records":[]}"#, r#"{"Records":null}"#, r#"{"Messages":[]}"#, "[]"] {
+    for event in [
+        "{}",
+        "[]",
+        r#"{"records":[]}"#,
+        r#"{"Records":null}"#,
+        r#"{"Messages":[]}"#,
+        r#"{"Service":"Amazon S3","Event":"s3:TestEvent"}"#,
+        include_str!("../../../events/http-report.json"),
+    ] {
         assert_eq!(rig.answer(event).await, Err(BatchError::Event(EventError::NotSqs)), "{event}");
     }
 }

@@ -35,7 +35,9 @@ async fn a_dead_letter_is_unchanged_and_says_why() {
 #[tokio::test(start_paused = true)]
 async fn what_names_no_job_is_a_dead_letter_at_once() {
     let rig = Rig::new();
+    let long_id = format!(r#"{{"id":"{}","kind":"probe","payload":{{}}}}"#, "k".repeat(2_049));
     let bodies = [
+        long_id.as_str(),
         "{not json",
         "",
         "null",
