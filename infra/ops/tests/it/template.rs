@@ -53,6 +53,23 @@ fn every_timeout_that_can_be_chosen_has_its_visibility() {
 }
 
 #[test]
+fn the_stage_lets_no_more_through_than_its_parameters_say() {
+    end_to_end(async |local| {
+        let stack = &local.stack;
+        let arguments = ["apigatewayv2", "get-stages", "--api-id", &stack.outputs.api_id];
+        let stages = stack.aws.json(&arguments).await.unwrap();
+        let settings = &stages["Items"][0]["DefaultRouteSettings"];
+        let parameters = &template(local)["Parameters"];
+        // The rate is a decimal in the answer.
+        let text =
+            |number: &Value| number.to_string().trim_matches('"').trim_end_matches(".0").to_owned();
+        let default = |name: &str| text(&parameters[name]["Default"]);
+        assert_eq!(text(&settings["ThrottlingRateLimit"]), default("ThrottleRate"));
+        assert_eq!(text(&settings["ThrottlingBurstLimit"]), default("ThrottleBurst"));
+    });
+}
+
+#[test]
 fn a_dead_letter_outlives_the_queue_and_the_entry_outlives_both() {
     end_to_end(async |local| {
         let stack = &local.stack;
