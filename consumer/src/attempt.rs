@@ -88,7 +88,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             return Some(Outcome::TableUnreachable { error: NO_TIME_LEFT.to_owned() });
         };
         let outcome = match claim {
-            Ok(Claim::Acquired(_)) => return None,
+            Ok(Claim::Acquired) => return None,
             Ok(Claim::Duplicate) => Outcome::Duplicate,
             Ok(Claim::Cancelled) => Outcome::Cancelled,
             Ok(Claim::Conflict) => Outcome::Conflict,

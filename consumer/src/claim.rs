@@ -22,7 +22,7 @@ const MAX_TRIES: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The job is ours to run, until the lease ends.
-    Acquired(Lease),
+    Acquired,
     /// It was completed before.
     Duplicate,
     /// It was cancelled.
@@ -67,7 +67,7 @@ impl Claimant<'_> {
         let condition = self.condition();
         for _ in 0..MAX_TRIES {
             let old = match put(table, &entry, &condition, now).await? {
-                Written::Yes => return Ok(Claim::Acquired(self.lease)),
+                Written::Yes => return Ok(Claim::Acquired),
                 Written::No(Some(old)) => *old,
                 Written::No(None) => match table.get(entry.id).await? {
                     Some(old) => old,
@@ -88,7 +88,7 @@ impl Claimant<'_> {
         let intent = self.message.job.intent().is_some();
         let until = old.lease_until.unwrap_or(now);
         match old.state {
-            State::Running if ours => Some(Claim::Acquired(self.lease)),
+            State::Running if ours => Some(Claim::Acquired),
             _ if old.is_expired(now) => None,
             _ if !intent && old.fingerprint != self.message.fingerprint => Some(Claim::Conflict),
             State::Succeeded => Some(Claim::Duplicate),

@@ -98,7 +98,7 @@ impl Message {
         known.map_err(|(problem, fingerprint)| {
             DecodeError::NotYetKnown(Box::new(NotYetKnown {
                 id,
-                kind: wire.kind.and_then(text).filter(|kind| kind.len() <= MAX_METADATA_BYTES),
+                kind: wire.kind.and_then(metadata),
                 principal: wire.principal(),
                 fingerprint,
                 created_at: wire.created_at(),
@@ -106,9 +106,7 @@ impl Message {
             }))
         })
     }
-}
 
-impl Message {
     /// The entry of its job, as if it had just been accepted.
     #[must_use]
     pub fn queued_entry(&self, now: Timestamp, ttl: Duration) -> JobEntry {
@@ -160,8 +158,7 @@ impl Wire<'_> {
     }
 
     fn principal(&self) -> Principal {
-        let text = self.principal.and_then(text).filter(|text| text.len() <= MAX_METADATA_BYTES);
-        text.map_or_else(Principal::anonymous, Principal::from_text)
+        self.principal.and_then(metadata).map_or_else(Principal::anonymous, Principal::from_text)
     }
 
     fn created_at(&self) -> Option<Timestamp> {
@@ -169,8 +166,7 @@ impl Wire<'_> {
     }
 
     fn known_job(&self, id: JobId) -> Result<Message, (Problem, Option<Fingerprint>)> {
-        let short = |text: &String| text.len() <= MAX_METADATA_BYTES;
-        let sent = self.fingerprint.and_then(text).filter(short).map(Fingerprint::from_text);
+        let sent = self.fingerprint.and_then(metadata).map(Fingerprint::from_text);
         let refuse = |problem| (problem, sent.clone());
         let version = self.v.map_or(Some(VERSION), |v| v.get().parse().ok());
         if version != Some(VERSION) {
@@ -200,6 +196,11 @@ impl Wire<'_> {
 /// The string that `value` is, if it is one.
 fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
+}
+
+/// The string that `value` is, if it is one that may go into an entry.
+fn metadata(value: &RawValue) -> Option<String> {
+    text(value).filter(|text| text.len() <= MAX_METADATA_BYTES)
 }
 
 /// Why a body is no message that this code can run.

@@ -9,6 +9,7 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use uuid::Uuid;
 
@@ -41,6 +42,26 @@ impl DynamoJobTable {
     #[must_use]
     pub fn new(config: &SdkConfig, name: impl Into<String>) -> Self {
         Self { client: Client::new(config), name: name.into() }
+    }
+
+    /// The request that changes an item if `condition` holds, and tells the
+    /// item that there was if it does not.
+    fn update(
+        &self,
+        id: JobId,
+        update: String,
+        condition: &str,
+        values: Item,
+    ) -> UpdateItemFluentBuilder {
+        self.client
+            .update_item()
+            .table_name(&self.name)
+            .key(JOB_ID, string(id))
+            .set_expression_attribute_names(Some(names_in(&format!("{update} {condition}"))))
+            .set_expression_attribute_values(Some(values))
+            .update_expression(update)
+            .condition_expression(condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 }
 
@@ -98,18 +119,7 @@ impl JobTable for DynamoJobTable {
         let (update, mut values) = settle_update(settlement, now);
         values.insert(":running".to_owned(), string(State::Running));
         values.insert(":token".to_owned(), string(token));
-        let answer = self
-            .client
-            .update_item()
-            .table_name(&self.name)
-            .key(JOB_ID, string(id))
-            .set_expression_attribute_names(Some(names_in(&format!("{update} {condition}"))))
-            .set_expression_attribute_values(Some(values))
-            .update_expression(update)
-            .condition_expression(condition)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
+        let answer = self.update(id, update, condition, values).send().await;
         match answer {
             Ok(_) => Ok(Written::Yes),
             Err(error) => match error.as_service_error() {
@@ -129,19 +139,8 @@ impl JobTable for DynamoJobTable {
     ) -> Result<Cancellation, TableError> {
         let (update, mut values) = cancel_update(now);
         let condition = cancel_condition(principal, now, &mut values);
-        let answer = self
-            .client
-            .update_item()
-            .table_name(&self.name)
-            .key(JOB_ID, string(id))
-            .set_expression_attribute_names(Some(names_in(&format!("{update} {condition}"))))
-            .set_expression_attribute_values(Some(values))
-            .update_expression(update)
-            .condition_expression(condition)
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
+        let update = self.update(id, update, condition, values);
+        let answer = update.return_values(ReturnValue::AllNew).send().await;
         match answer {
             // An answer without the item that was asked for reads as an item
             // without attributes: an error.
