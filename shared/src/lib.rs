@@ -46,6 +46,8 @@ pub mod config;
 pub mod entry;
 #[cfg(feature = "test-support")]
 pub mod fake_aws;
+#[cfg(feature = "test-support")]
+pub mod fake_sqs;
 pub mod fingerprint;
 pub mod job;
 pub mod job_id;
