@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use shared::jobs::{Probe, Step};
 use shared::{JobId, Timestamp};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until};
 
 use crate::handler::{JobContext, JobError};
 
@@ -33,6 +36,29 @@ pub fn runs(id: JobId) -> Runs {
 
 fn update<R>(id: JobId, change: impl FnOnce(&mut Runs) -> R) -> R {
     change(RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
+}
+
+thread_local! {
+    /// Threads that probes of this thread's runtime started.
+    static THREADS: Arc<AtomicUsize> = Arc::default();
+}
+
+/// Threads of probes that are at work, of those that were started from here.
+#[must_use]
+pub fn threads_at_work() -> usize {
+    THREADS.with(|threads| threads.load(Ordering::Relaxed))
+}
+
+/// Works until then in a thread, by the time of tokio's clock.
+async fn outlive_stop(running: Running, until: Instant, context: &JobContext) {
+    let (runtime, threads) = (Handle::current(), THREADS.with(Arc::clone));
+    threads.fetch_add(1, Ordering::Relaxed);
+    let thread = context.spawn_blocking(move || {
+        runtime.block_on(sleep_until(until));
+        drop(running);
+        threads.fetch_sub(1, Ordering::Relaxed);
+    });
+    thread.await.unwrap_or_default();
 }
 
 /// Counts a handler as running until it ends, is dropped or panics.
@@ -64,7 +90,7 @@ pub(super) struct Answer {
 
 #[expect(clippy::panic, clippy::exit, reason = "that is what the probe is asked for")]
 pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, JobError> {
-    let _running = Running::start(context.job_id);
+    let running = Running::start(context.job_id);
     let position = usize::try_from(context.attempt).unwrap_or(usize::MAX).saturating_sub(1);
     let step = probe.attempts.get(position).or(probe.attempts.last());
     let mut filler = String::new();
@@ -96,6 +122,10 @@ pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, J
         Step::BlockForMs(millis) => {
             let block = move || std::thread::sleep(Duration::from_millis(millis));
             context.spawn_blocking(block).await?;
+        }
+        Step::OutliveStopByMs(millis) => {
+            let until = context.stop_at + Duration::from_millis(millis);
+            outlive_stop(running, until, context).await;
         }
         Step::Hang => std::future::pending().await,
         Step::Exit => std::process::exit(9),
