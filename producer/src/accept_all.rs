@@ -76,12 +76,16 @@ async fn write_named(
     until: Instant,
 ) -> Vec<Option<Result<Written, Refusal>>> {
     // Of two contents under one key, the first is to win: one after the other.
-    let mut by_id = HashMap::<JobId, Vec<usize>>::new();
+    let (mut groups, mut known) = (Vec::<Vec<usize>>::new(), HashMap::<JobId, usize>::new());
     for (work, job) in works.iter().enumerate().filter(|(_, job)| job.name != Name::Nothing) {
-        by_id.entry(job.id).or_default().push(work);
+        let group = *known.entry(job.id).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(same_id) => same_id.push(work),
+            None => groups.push(vec![work]),
+        }
     }
-    let writes: Vec<_> =
-        by_id.into_values().map(|same_id| write_in_turn(producer, works, same_id, until)).collect();
+    let write = |same_id| write_in_turn(producer, works, same_id, until);
+    let writes: Vec<_> = groups.into_iter().map(write).collect();
     let written = stream::iter(writes).buffer_unordered(PUTS_AT_ONCE).concat().await;
     let mut by_work: HashMap<_, _> = written.into_iter().collect();
     (0..works.len()).map(|work| by_work.remove(&work)).collect()
