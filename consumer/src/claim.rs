@@ -12,12 +12,17 @@ use shared::message::Message;
 use shared::table::{Again, PutIf, Settlement, TableError, Written};
 use shared::{JobEntry, JobTable, State, Timestamp};
 
-use crate::deadline::CLOCK_SKEW;
 use crate::outcome::reason;
 
 /// Tries to claim a job whose entry comes and goes between two calls. TTL or a
 /// person may delete it once; more is somebody at work on it.
 const MAX_TRIES: u32 = 3;
+
+/// How long after a job failed a copy of its message may still be sent that
+/// nobody asked for: its producer tries to send it for as long as a request
+/// takes (10 s, its timeout in `infra/template.yaml`), and clocks disagree.
+/// Whoever looks into a failure takes longer.
+const COPIES_WITHIN: Duration = Duration::from_mins(1);
 
 /// What came of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,10 +142,9 @@ impl Claimant<'_> {
     fn condition(&self, now: Timestamp) -> PutIf {
         let intent = self.message.job.intent().is_some();
         let again = if self.holds() {
-            // Two clocks: that of the consumer which failed the job, and SQS's.
             let sent_at = self.sent_at.unwrap_or(now).as_millis();
-            let skew = u64::try_from(CLOCK_SKEW.as_millis()).unwrap_or(u64::MAX);
-            Again::FailedBefore(Timestamp::from_millis(sent_at.saturating_sub(skew)))
+            let copies = u64::try_from(COPIES_WITHIN.as_millis()).unwrap_or(u64::MAX);
+            Again::FailedBefore(Timestamp::from_millis(sent_at.saturating_sub(copies)))
         } else {
             Again::Any
         };

@@ -42,7 +42,7 @@
 //! failed.
 //!
 //! A `failed` entry is claimed again by any copy of its message, or, for kinds
-//! that are held, only by one that was sent after it failed: by a person.
+//! that are held, only by one that was sent well after it failed: by a person.
 
 pub mod aws;
 pub mod config;
