@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,10 +14,16 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::handler::{JobContext, JobError};
 
-/// The runs of each job in this process.
-static RUNS: LazyLock<Mutex<HashMap<JobId, Runs>>> = LazyLock::new(Mutex::default);
+type Book = Arc<Mutex<HashMap<JobId, Runs>>>;
 
-/// How often a job was run in this process.
+thread_local! {
+    /// The runs of each job that this thread's runtime ran.
+    static BOOK: Book = Book::default();
+    /// Threads that probes of this thread's runtime started.
+    static THREADS: Arc<AtomicUsize> = Arc::default();
+}
+
+/// How often a job was run by this thread's runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
     /// Times that its handler was started.
@@ -31,16 +37,16 @@ pub struct Runs {
 /// The runs of job `id`.
 #[must_use]
 pub fn runs(id: JobId) -> Runs {
-    update(id, |runs| *runs)
+    BOOK.with(|book| update(book, id, |runs| *runs))
 }
 
-fn update<R>(id: JobId, change: impl FnOnce(&mut Runs) -> R) -> R {
-    change(RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
+/// Forgets the runs of all jobs, since a simulation may make the same again.
+pub fn forget_runs() {
+    BOOK.with(|book| book.lock().unwrap_or_else(PoisonError::into_inner).clear());
 }
 
-thread_local! {
-    /// Threads that probes of this thread's runtime started.
-    static THREADS: Arc<AtomicUsize> = Arc::default();
+fn update<R>(book: &Book, id: JobId, change: impl FnOnce(&mut Runs) -> R) -> R {
+    change(book.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
 }
 
 /// Threads of probes that are at work, of those that were started from here.
@@ -62,22 +68,27 @@ async fn outlive_stop(running: Running, until: Instant, context: &JobContext) {
 }
 
 /// Counts a handler as running until it ends, is dropped or panics.
-struct Running(JobId);
+struct Running {
+    book: Book,
+    id: JobId,
+}
 
 impl Running {
     fn start(id: JobId) -> Self {
-        update(id, |runs| {
+        let book = BOOK.with(Arc::clone);
+        update(&book, id, |runs| {
             runs.started += 1;
             runs.running += 1;
             runs.most_at_once = runs.most_at_once.max(runs.running);
         });
-        Self(id)
+        Self { book, id }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        update(self.0, |runs| runs.running -= 1);
+        // A thread may outlive the simulation that forgot its job.
+        update(&self.book, self.id, |runs| runs.running = runs.running.saturating_sub(1));
     }
 }
 
