@@ -124,7 +124,9 @@ fn apply(entry: &mut JobEntry, settlement: &Settlement, now: Timestamp) {
     end_claim(entry, settlement.state(), now);
     match settlement.clone() {
         Settlement::Complete { result, result_omitted } => {
-            (entry.result, entry.result_omitted) = (result, result_omitted);
+            // An update leaves alone what it does not name.
+            entry.result = result.or(entry.result.take());
+            entry.result_omitted = result_omitted;
         }
         Settlement::Release { error, not_before } => {
             (entry.error, entry.not_before) = (Some(error), Some(not_before));

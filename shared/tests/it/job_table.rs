@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_hours(24);
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_500);
 
 /// A table of a DynamoDB server in this process.
-async fn dynamodb() -> DynamoJobTable {
+pub(crate) async fn dynamodb() -> DynamoJobTable {
     let config = dynamodb_server().await;
     create_table(&config).await;
     DynamoJobTable::new(&config, "jobs")
