@@ -49,6 +49,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             lease: Lease { token: self.ids.next(now), until: deadline.lease_until() },
             attempt: record.receive_count,
             last_attempt: self.is_last_receive(record),
+            sent_at: record.sent_at,
             entry_ttl: self.settings.entry_ttl.as_duration(),
         };
         if let Some(outcome) = self.claim(&claimant, now, deadline).await {
@@ -95,6 +96,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             Ok(Claim::Interrupted) => {
                 Outcome::Interrupted { error: "the job was interrupted before".to_owned() }
             }
+            Ok(Claim::FailedBefore) => Outcome::FailedBefore,
             Ok(Claim::TooEarly(until)) => Outcome::TooEarly { until },
             Ok(Claim::InProgress(until)) => Outcome::InProgress { until },
             Ok(Claim::Unsteady) => Outcome::Unsteady,

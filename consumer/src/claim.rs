@@ -9,9 +9,10 @@ use std::time::Duration;
 use shared::entry::{Failure, Lease};
 use shared::job::Interrupted;
 use shared::message::Message;
-use shared::table::{PutIf, Settlement, TableError, Written};
+use shared::table::{Again, PutIf, Settlement, TableError, Written};
 use shared::{JobEntry, JobTable, State, Timestamp};
 
+use crate::deadline::CLOCK_SKEW;
 use crate::outcome::reason;
 
 /// Tries to claim a job whose entry comes and goes between two calls. TTL or a
@@ -31,6 +32,9 @@ pub enum Claim {
     Conflict,
     /// It was interrupted, and must not be repeated without a person.
     Interrupted,
+    /// It failed after its message was sent, and must not be repeated without
+    /// a person.
+    FailedBefore,
     /// Another copy failed, and the job must wait until then.
     TooEarly(Timestamp),
     /// Another invocation runs it; its lease lasts until then.
@@ -50,6 +54,8 @@ pub struct Claimant<'a> {
     pub attempt: u32,
     /// Whether it is the last one.
     pub last_attempt: bool,
+    /// When its message was sent; now, if that is not known.
+    pub sent_at: Option<Timestamp>,
     /// How long the entry lives from now on.
     pub entry_ttl: Duration,
 }
@@ -64,7 +70,7 @@ impl Claimant<'_> {
     /// first.
     pub async fn claim(&self, table: &impl JobTable, now: Timestamp) -> Result<Claim, TableError> {
         let entry = self.entry(now);
-        let condition = self.condition();
+        let condition = self.condition(now);
         for _ in 0..MAX_TRIES {
             let old = match put(table, &entry, &condition, now).await? {
                 Written::Yes => return Ok(Claim::Acquired),
@@ -97,6 +103,7 @@ impl Claimant<'_> {
             State::Queued => old.not_before.filter(|until| *until > now).map(Claim::TooEarly),
             State::Running if until >= now => Some(Claim::InProgress(until)),
             State::Running if self.holds() => Some(Claim::Interrupted),
+            State::Failed if self.holds() => Some(Claim::FailedBefore),
             State::Running | State::Failed => None,
         }
     }
@@ -127,12 +134,18 @@ impl Claimant<'_> {
         }
     }
 
-    fn condition(&self) -> PutIf {
+    fn condition(&self, now: Timestamp) -> PutIf {
         let intent = self.message.job.intent().is_some();
-        PutIf::Claimable {
-            fingerprint: (!intent).then(|| self.message.fingerprint.clone()),
-            after_lease: !self.holds(),
-        }
+        let again = if self.holds() {
+            // Two clocks: that of the consumer which failed the job, and SQS's.
+            let sent_at = self.sent_at.unwrap_or(now).as_millis();
+            let skew = u64::try_from(CLOCK_SKEW.as_millis()).unwrap_or(u64::MAX);
+            Again::FailedBefore(Timestamp::from_millis(sent_at.saturating_sub(skew)))
+        } else {
+            Again::Any
+        };
+        let fingerprint = (!intent).then(|| self.message.fingerprint.clone());
+        PutIf::Claimable { fingerprint, again }
     }
 
     fn holds(&self) -> bool {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use shared::Timestamp;
 use shared::config::is_fifo;
 
 /// One record of a batch.
@@ -21,6 +22,9 @@ pub struct Record {
     /// How often SQS has delivered this copy, from 1. SQS calls it
     /// approximate; what is no number counts as 1.
     pub receive_count: u32,
+    /// When the message was sent. One that a person sent again, from whatever
+    /// tool, is another message, sent then.
+    pub sent_at: Option<Timestamp>,
     /// The fair-queue key, to be carried along to the dead-letter queue.
     pub group_id: Option<String>,
     /// The X-Ray trace that the message belongs to.
@@ -66,6 +70,8 @@ struct Attributes<'a> {
     #[serde(borrow)]
     approximate_receive_count: Option<&'a RawValue>,
     #[serde(borrow)]
+    sent_timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
     message_group_id: Option<&'a RawValue>,
     #[serde(borrow, rename = "AWSTraceHeader")]
     aws_trace_header: Option<&'a RawValue>,
@@ -96,6 +102,7 @@ fn read(record: &RawValue) -> Result<Record, EventError> {
         receipt_handle: owned(raw.receipt_handle),
         body: owned(raw.body),
         receive_count: attributes.approximate_receive_count.and_then(count).unwrap_or(1),
+        sent_at: attributes.sent_timestamp.and_then(number).map(Timestamp::from_millis),
         group_id: owned(attributes.message_group_id),
         trace_header: owned(attributes.aws_trace_header),
     })
@@ -107,8 +114,12 @@ fn text<'a>(value: &'a RawValue) -> Option<Cow<'a, str>> {
 
 /// A count, which SQS writes as a text and some tools as a number.
 fn count(value: &RawValue) -> Option<u32> {
-    let count: u64 = text(value).as_deref().unwrap_or(value.get()).parse().ok()?;
-    Some(u32::try_from(count).unwrap_or(u32::MAX).max(1))
+    Some(u32::try_from(number(value)?).unwrap_or(u32::MAX).max(1))
+}
+
+/// A number, as text or not.
+fn number(value: &RawValue) -> Option<u64> {
+    text(value).as_deref().unwrap_or(value.get()).parse().ok()
 }
 
 /// A string that is borrowed where it has no escapes.

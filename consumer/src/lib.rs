@@ -12,7 +12,7 @@
 //! | exhausted | returned, visible now: SQS moves it to the DLQ | `failed` |
 //! | permanent | DLQ, then acknowledged | `failed` |
 //! | interrupted | DLQ, then acknowledged | `held` |
-//! | conflict, undecodable | DLQ, then acknowledged | unchanged |
+//! | conflict, failed-before, undecodable | DLQ, then acknowledged | unchanged |
 //! | not-understood | returned, long backoff | unchanged |
 //! | not-understood at the last receive | DLQ, then acknowledged | `failed` |
 //! | in-progress | returned, visible after the lease | unchanged |

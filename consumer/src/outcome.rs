@@ -33,6 +33,9 @@ pub enum Outcome {
         /// What happened.
         error: String,
     },
+    /// A job that must not be repeated blindly failed after this message was
+    /// sent: it is a copy, or its dead letter could not be sent.
+    FailedBefore,
     /// Another payload under the id of a job that is known.
     Conflict,
     /// The body names no job.
@@ -132,6 +135,9 @@ pub mod reason {
     pub const RETRIES_EXHAUSTED: &str = "retries-exhausted";
     /// A job that must not be repeated blindly was interrupted.
     pub const INTERRUPTED: &str = "interrupted";
+    /// A job that must not be repeated blindly had failed when this message,
+    /// which is older than that, was received again.
+    pub const FAILED_BEFORE: &str = "failed-before";
     /// Same job id, other payload.
     pub const FINGERPRINT_MISMATCH: &str = "fingerprint-mismatch";
     /// No JSON, or no job id.
@@ -160,6 +166,10 @@ impl Outcome {
             Self::Interrupted { error } => {
                 DeadLetter { reason: reason::INTERRUPTED, error: error.clone() }
             }
+            Self::FailedBefore => DeadLetter {
+                reason: reason::FAILED_BEFORE,
+                error: "the job failed after this message was sent".to_owned(),
+            },
             Self::Conflict => DeadLetter {
                 reason: reason::FINGERPRINT_MISMATCH,
                 error: "another payload under the id of a job that is known".to_owned(),
@@ -210,6 +220,7 @@ impl Outcome {
             Self::Exhausted { .. } => "exhausted",
             Self::Permanent { .. } => "permanent",
             Self::Interrupted { .. } => "interrupted",
+            Self::FailedBefore => "failed-before",
             Self::Conflict => "conflict",
             Self::Undecodable { .. } => "undecodable",
             Self::NotUnderstood { .. } => "not-understood",

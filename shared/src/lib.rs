@@ -40,12 +40,17 @@
 //! was killed, unless the kind is held when it is interrupted. Such an entry
 //! can be cancelled too, unless its attempt was the last: then the job has
 //! failed.
+//!
+//! A `failed` entry is claimed again by any copy of its message, or, for kinds
+//! that are held, only by one that was sent after it failed: by a person.
 
 pub mod aws;
 pub mod config;
 pub mod entry;
 #[cfg(feature = "test-support")]
 pub mod fake_aws;
+#[cfg(feature = "test-support")]
+pub mod fake_sqs;
 pub mod fingerprint;
 pub mod job;
 pub mod job_id;

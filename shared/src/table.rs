@@ -64,21 +64,31 @@ pub trait JobTable: Send + Sync {
 pub enum PutIf {
     /// There is none.
     Absent,
-    /// There is none, or the job may run: it failed, or it is queued and not
-    /// to wait, or its lease is over.
+    /// There is none, or the job may run: it is queued and not to wait, or it
+    /// may be tried again.
     Claimable {
         /// The entry must have this fingerprint; `None` for kinds with an
         /// intent, where any payload means the same job.
         fingerprint: Option<Fingerprint>,
-        /// Whether a lease that is over lets the job run again; not so for
-        /// kinds that are held when interrupted.
-        after_lease: bool,
+        /// Which jobs may be tried again.
+        again: Again,
     },
     /// There is none, or it is queued with this fingerprint.
     Unclaimed {
         /// Tells the job from others under its id.
         fingerprint: Fingerprint,
     },
+}
+
+/// Which jobs may be tried again that a retry of their own did not give back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// One that failed, and one whose lease is over.
+    Any,
+    /// One that failed before this. For kinds that are held when interrupted:
+    /// a message that was sent later was sent by a person, while any other is
+    /// a copy, or comes back because its dead letter could not be sent.
+    FailedBefore(Timestamp),
 }
 
 /// What becomes of an entry when its claim ends.

@@ -1,6 +1,7 @@
 //! A job's handler never runs twice at the same time, and never after it
 //! succeeded.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
@@ -226,6 +227,27 @@ async fn a_hold_that_cannot_be_written_is_found_again_later() {
     assert!(rig.deliver(&[job.record_at("m", 2)]).await.unwrap().is_empty());
     assert_eq!(rig.state(&job), Some(State::Held));
     assert_eq!((rig.letters().len(), job.runs().started), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_kind_that_failed_runs_again_only_for_a_person() {
+    let (rig, job) = (Rig::new(), Job::held(&json!(["fail_permanently", "succeed"])));
+    let sent_at = |seconds: u64, receive| {
+        let mut record = job.record_at("m", receive);
+        record["attributes"]["SentTimestamp"] = json!(later(seconds).as_millis().to_string());
+        record
+    };
+    // The dead letter cannot be sent, so the message comes back.
+    rig.consumer.queue.is_down.store(true, Ordering::Relaxed);
+    assert!(rig.deliver(&[sent_at(0, 1)]).await.is_err());
+    rig.consumer.queue.is_down.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(rig.deliver(&[sent_at(0, 2)]).await.unwrap().is_empty());
+    assert_eq!((rig.state(&job), job.runs().started), (Some(State::Failed), 1));
+    assert_eq!(rig.letters()[0].attribute("reason"), Some("failed-before"));
+
+    assert!(rig.deliver(&[sent_at(50, 2)]).await.unwrap().is_empty());
+    assert_eq!((rig.state(&job), job.runs().started), (Some(State::Succeeded), 2));
 }
 
 #[tokio::test(start_paused = true)]

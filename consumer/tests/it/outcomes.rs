@@ -55,6 +55,7 @@ fn scenarios() -> Vec<Scenario> {
     let succeed = json!("succeed");
     let later = START + Duration::from_secs(9);
     let held = Job::held(&json!(["err"]));
+    let failed = Job::held(&json!(["succeed"]));
     let unknown = || Job::with_payload("from-the-future", &json!({}));
     vec![
         Scenario::of("completed", &succeed),
@@ -64,6 +65,11 @@ fn scenarios() -> Vec<Scenario> {
         Scenario { receive: 5, ..Scenario::of("exhausted", &json!("fail")) },
         Scenario::of("permanent", &json!("fail_permanently")),
         Scenario { job: held, ..Scenario::of("interrupted", &succeed) },
+        Scenario {
+            before: Some(failed.entry(State::Failed)),
+            job: failed,
+            ..Scenario::of("failed-before", &succeed)
+        },
         Scenario::over("conflict", |job| job.other_payload(&json!(["fail"])).entry(State::Queued)),
         Scenario { job: unknown(), ..Scenario::of("not-understood", &succeed) },
         Scenario {

@@ -57,6 +57,8 @@ pub enum Step {
     SpawnAndHang,
     /// Blocks a thread for so many milliseconds, and waits for it.
     BlockForMs(u64),
+    /// Works on in a thread until so long after the handler was stopped.
+    OutliveStopByMs(u64),
     /// Ends the process.
     Exit,
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::{Cancellation, JobTable, PutIf, Settlement, TableError, Written};
+use super::{Again, Cancellation, JobTable, PutIf, Settlement, TableError, Written};
 use crate::entry::{JobEntry, State};
 use crate::job_id::JobId;
 use crate::principal::Principal;
@@ -105,12 +105,14 @@ fn is_cancellable(old: &JobEntry, principal: &Principal, now: Timestamp) -> bool
 fn allows(old: &JobEntry, condition: &PutIf, now: Timestamp) -> bool {
     match condition {
         PutIf::Absent => false,
-        PutIf::Claimable { fingerprint, after_lease } => {
-            let state = match old.state {
-                State::Failed => true,
-                State::Queued => old.not_before.is_none_or(|not_before| not_before <= now),
-                State::Running => *after_lease && old.lease_until.is_some_and(|until| until < now),
-                State::Succeeded | State::Held | State::Cancelled => false,
+        PutIf::Claimable { fingerprint, again } => {
+            let state = match (old.state, again) {
+                (State::Queued, _) => old.not_before.is_none_or(|not_before| not_before <= now),
+                (State::Failed, Again::Any) => true,
+                (State::Failed, Again::FailedBefore(moment)) => old.updated_at < *moment,
+                (State::Running, Again::Any) => old.lease_until.is_some_and(|until| until < now),
+                (State::Running, Again::FailedBefore(_))
+                | (State::Succeeded | State::Held | State::Cancelled, _) => false,
             };
             state && fingerprint.as_ref().is_none_or(|wanted| *wanted == old.fingerprint)
         }

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
 use dynoxide::{Database, server};
 use shared::entry::Failure;
 use shared::table::{
-    Cancellation, DynamoJobTable, InMemoryJobTable, PutIf, Settlement, TableError, Written,
+    Again, Cancellation, DynamoJobTable, InMemoryJobTable, PutIf, Settlement, TableError, Written,
 };
 use shared::{Fingerprint, JobEntry, JobId, JobTable, Principal, State, Timestamp};
 use tokio::net::TcpListener;
@@ -121,8 +121,8 @@ fn before(millis: u64) -> Timestamp {
     Timestamp::from_millis(NOW.as_millis() - millis)
 }
 
-fn claimable(fingerprint: Option<&str>, after_lease: bool) -> PutIf {
-    PutIf::Claimable { fingerprint: fingerprint.map(Fingerprint::from_text), after_lease }
+fn claimable(fingerprint: Option<&str>, again: Again) -> PutIf {
+    PutIf::Claimable { fingerprint: fingerprint.map(Fingerprint::from_text), again }
 }
 
 fn failure() -> Failure {
@@ -173,7 +173,7 @@ async fn keep_an_entry_that_is_there(table: &impl JobTable) {
 async fn treat_an_expired_entry_as_absent(table: &impl JobTable) {
     for condition in [
         PutIf::Absent,
-        claimable(Some("other"), false),
+        claimable(Some("other"), Again::FailedBefore(NOW)),
         PutIf::Unclaimed { fingerprint: Fingerprint::from_text("other") },
     ] {
         let second = Duration::from_secs(1);
@@ -186,7 +186,7 @@ async fn treat_an_expired_entry_as_absent(table: &impl JobTable) {
 }
 
 async fn let_only_claimable_entries_be_claimed(table: &impl JobTable) {
-    let same = claimable(Some("f"), true);
+    let same = claimable(Some("f"), Again::Any);
     let waiting = |until| JobEntry { not_before: Some(until), ..entry(State::Queued) };
     for (old, succeeds) in [
         (entry(State::Queued), true),
@@ -200,18 +200,22 @@ async fn let_only_claimable_entries_be_claimed(table: &impl JobTable) {
         (entry(State::Cancelled), false),
     ] {
         check_put(table, &old, &same, succeeds).await;
-        check_put(table, &old, &claimable(Some("other"), true), false).await;
+        check_put(table, &old, &claimable(Some("other"), Again::Any), false).await;
     }
 }
 
 async fn leave_held_kinds_alone_after_their_lease(table: &impl JobTable) {
-    check_put(table, &running(1, before(1)), &claimable(Some("f"), false), false).await;
-    check_put(table, &entry(State::Failed), &claimable(Some("f"), false), true).await;
+    let by_person = |failed_before| claimable(Some("f"), Again::FailedBefore(failed_before));
+    check_put(table, &running(1, before(1)), &by_person(NOW), false).await;
+    let failed = entry(State::Failed);
+    check_put(table, &failed, &by_person(failed.updated_at), false).await;
+    check_put(table, &failed, &by_person(failed.updated_at + Duration::from_millis(1)), true).await;
+    check_put(table, &entry(State::Queued), &by_person(before(1)), true).await;
 }
 
 async fn let_any_payload_claim_where_the_intent_is_the_identity(table: &impl JobTable) {
-    check_put(table, &entry(State::Queued), &claimable(None, true), true).await;
-    check_put(table, &entry(State::Succeeded), &claimable(None, true), false).await;
+    check_put(table, &entry(State::Queued), &claimable(None, Again::Any), true).await;
+    check_put(table, &entry(State::Succeeded), &claimable(None, Again::Any), false).await;
 }
 
 async fn fail_a_job_without_a_claim_only_before_the_first(table: &impl JobTable) {
@@ -344,7 +348,7 @@ async fn cancel_only_what_is_there_and_the_principals(table: &impl JobTable) {
 
 async fn let_either_a_claim_or_a_cancellation_win(table: &impl JobTable) {
     let (id, caller) = (entry(State::Queued).id, Principal::anonymous());
-    let (claim, condition) = (running(1, NOW + TTL), claimable(Some("f"), true));
+    let (claim, condition) = (running(1, NOW + TTL), claimable(Some("f"), Again::Any));
     for _ in 0..10 {
         set(table, &entry(State::Queued)).await;
         let (claimed, cancelled) =

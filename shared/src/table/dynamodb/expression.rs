@@ -8,7 +8,7 @@ use super::{Item, number, string};
 use crate::entry::State;
 use crate::principal::Principal;
 use crate::sources::Timestamp;
-use crate::table::{PutIf, Settlement};
+use crate::table::{Again, PutIf, Settlement};
 
 /// The expression of a condition and the values in it.
 pub(super) fn put_condition(condition: &PutIf, now: Timestamp) -> (String, Item) {
@@ -16,17 +16,24 @@ pub(super) fn put_condition(condition: &PutIf, now: Timestamp) -> (String, Item)
     let absent = "attribute_not_exists(#job_id) OR #expires_at <= :now_seconds";
     let expression = match condition {
         PutIf::Absent => absent.to_owned(),
-        PutIf::Claimable { fingerprint, after_lease } => {
+        PutIf::Claimable { fingerprint, again } => {
             values.insert(":failed".to_owned(), string(State::Failed));
             values.insert(":queued".to_owned(), string(State::Queued));
             values.insert(":now_ms".to_owned(), number(now.as_millis()));
-            let mut claimable = "#state = :failed OR (#state = :queued AND \
-                                 (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
-                .to_owned();
-            if *after_lease {
-                values.insert(":running".to_owned(), string(State::Running));
-                claimable.push_str(" OR (#state = :running AND #lease_until < :now_ms)");
-            }
+            let again = match again {
+                Again::Any => {
+                    values.insert(":running".to_owned(), string(State::Running));
+                    "#state = :failed OR (#state = :running AND #lease_until < :now_ms)"
+                }
+                Again::FailedBefore(moment) => {
+                    values.insert(":failed_before".to_owned(), number(moment.as_millis()));
+                    "(#state = :failed AND #updated_at < :failed_before)"
+                }
+            };
+            let claimable = format!(
+                "{again} OR (#state = :queued AND \
+                 (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
+            );
             match fingerprint {
                 Some(fingerprint) => {
                     values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
