@@ -97,7 +97,7 @@ pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, J
             let block = move || std::thread::sleep(Duration::from_millis(millis));
             context.spawn_blocking(block).await?;
         }
-        Step::Hang => std::future::pending().await,
+        Step::Hang | Step::OutliveStopByMs(_) => std::future::pending().await,
         Step::Exit => std::process::exit(9),
     }
     Ok(Answer { attempt: context.attempt, filler })

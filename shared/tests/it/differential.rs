@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use shared::entry::Failure;
-use shared::table::{Cancellation, DynamoJobTable, InMemoryJobTable, PutIf, Settlement, Written};
+use shared::table::{
+    Again, Cancellation, DynamoJobTable, InMemoryJobTable, PutIf, Settlement, Written,
+};
 use shared::{Fingerprint, JobEntry, JobId, JobTable, Principal, State, Timestamp};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
@@ -69,12 +71,12 @@ impl Operation {
         match self {
             Self::Get => "get",
             Self::Put { condition: PutIf::Absent, .. } => "put if absent",
-            Self::Put { condition: PutIf::Claimable { after_lease: true, .. }, .. } => {
+            Self::Put { condition: PutIf::Claimable { again: Again::Any, .. }, .. } => {
                 "put if claimable"
             }
-            Self::Put { condition: PutIf::Claimable { after_lease: false, .. }, .. } => {
-                "put if claimable and not running"
-            }
+            Self::Put {
+                condition: PutIf::Claimable { again: Again::FailedBefore(_), .. }, ..
+            } => "put if claimable and failed before",
             Self::Put { condition: PutIf::Unclaimed { .. }, .. } => "put if unclaimed",
             Self::Settle { settlement: Settlement::Complete { .. }, .. } => "complete",
             Self::Settle { settlement: Settlement::Release { .. }, .. } => "release",
@@ -173,8 +175,9 @@ fn conditions() -> impl Strategy<Value = PutIf> {
     prop_oneof![
         Just(PutIf::Absent),
         fingerprints().prop_map(|fingerprint| PutIf::Unclaimed { fingerprint }),
-        (option::of(fingerprints()), any::<bool>()).prop_map(|(fingerprint, after_lease)| {
-            PutIf::Claimable { fingerprint, after_lease }
+        (option::of(fingerprints()), option::of(moments())).prop_map(|(fingerprint, failed)| {
+            let again = failed.map_or(Again::Any, Again::FailedBefore);
+            PutIf::Claimable { fingerprint, again }
         }),
     ]
 }

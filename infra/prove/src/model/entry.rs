@@ -6,7 +6,7 @@
 
 use futures::FutureExt;
 use shared::entry::Failure;
-use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, Written};
+use shared::table::{Again, Cancellation, InMemoryJobTable, PutIf, Settlement, Written};
 use shared::{Fingerprint, JobEntry, JobId, JobTable, Principal, State, Timestamp};
 use uuid::Uuid;
 
@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     pub(crate) lease_until: Option<Millis>,
     pub(crate) not_before: Option<Millis>,
     pub(crate) last_attempt: bool,
+    /// When it failed, if it did.
+    pub(crate) failed_at: Option<Millis>,
 }
 
 impl Entry {
@@ -56,6 +58,7 @@ impl Entry {
         lease_until: None,
         not_before: None,
         last_attempt: false,
+        failed_at: None,
     };
 
     pub(crate) fn of(entry: &JobEntry) -> Self {
@@ -65,6 +68,7 @@ impl Entry {
             lease_until: entry.lease_until.map(millis),
             not_before: entry.not_before.map(millis),
             last_attempt: entry.last_attempt,
+            failed_at: (entry.state == State::Failed).then(|| millis(entry.updated_at)),
         }
     }
 
@@ -77,6 +81,7 @@ impl Entry {
             lease_until: self.lease_until.map(moment),
             not_before: self.not_before.map(moment),
             last_attempt: self.last_attempt,
+            updated_at: moment(self.failed_at.unwrap_or(0)),
             ..JobEntry::queued(ID, "probe", principal, fingerprint, ZERO, TTL)
         }
     }
@@ -87,6 +92,7 @@ impl Entry {
         Self {
             lease_until: self.lease_until.map(|until| until + by),
             not_before: self.not_before.map(|until| until + by),
+            failed_at: self.failed_at.map(|moment| moment + by),
             ..self
         }
     }
@@ -136,7 +142,7 @@ impl Settling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Condition {
     Absent,
-    Claimable { same_fingerprint: bool, after_lease: bool },
+    Claimable { same_fingerprint: bool, failed_before: Option<Millis> },
     Unclaimed,
 }
 
@@ -144,11 +150,26 @@ impl Condition {
     pub(crate) fn of(condition: &PutIf) -> Self {
         match condition {
             PutIf::Absent => Self::Absent,
-            PutIf::Claimable { fingerprint, after_lease } => Self::Claimable {
+            PutIf::Claimable { fingerprint, again } => Self::Claimable {
                 same_fingerprint: fingerprint.is_some(),
-                after_lease: *after_lease,
+                failed_before: match again {
+                    Again::Any => None,
+                    Again::FailedBefore(moment) => Some(millis(*moment)),
+                },
             },
             PutIf::Unclaimed { .. } => Self::Unclaimed,
+        }
+    }
+
+    /// The same condition, its times counted from `by` earlier.
+    #[must_use]
+    pub(crate) fn shifted(self, by: Millis) -> Self {
+        match self {
+            Self::Claimable { same_fingerprint, failed_before } => {
+                let failed_before = failed_before.map(|moment| moment + by);
+                Self::Claimable { same_fingerprint, failed_before }
+            }
+            Self::Absent | Self::Unclaimed => self,
         }
     }
 
@@ -156,9 +177,10 @@ impl Condition {
         let fingerprint = Fingerprint::from_text(FINGERPRINT);
         match self {
             Self::Absent => PutIf::Absent,
-            Self::Claimable { same_fingerprint, after_lease } => PutIf::Claimable {
+            Self::Claimable { same_fingerprint, failed_before } => PutIf::Claimable {
                 fingerprint: same_fingerprint.then_some(fingerprint),
-                after_lease,
+                again: failed_before
+                    .map_or(Again::Any, |failed| Again::FailedBefore(moment(failed))),
             },
             Self::Unclaimed => PutIf::Unclaimed { fingerprint },
         }

@@ -41,6 +41,10 @@ pub(crate) fn properties() -> Vec<Property<Protocol>> {
             "no repeat of a kind that is held",
             |protocol: &Protocol, state: &State| !protocol.steps.hold || state.ledger.effects <= 1,
         ),
+        Property::always(
+            "no run of a held kind that failed, without a person",
+            |_, state: &State| state.ledger.breach != Some(Breach::RanAfterFailure),
+        ),
         Property::always("nothing is acknowledged because it went wrong", |_, state: &State| {
             state.ledger.breach != Some(Breach::AcknowledgedForNothing)
         }),

@@ -63,6 +63,8 @@ pub(crate) struct Invocation {
     pub(crate) step: Step,
     pub(crate) hold: bool,
     pub(crate) token: u8,
+    /// When its message was sent.
+    pub(crate) sent_at: Millis,
 }
 
 /// A call that the consumer makes. Times are counted from the invocation's
@@ -82,7 +84,8 @@ impl Call {
     pub(crate) fn shifted(self, by: Millis) -> Self {
         match self {
             Self::Put { entry, condition, now } => {
-                Self::Put { entry: entry.shifted(by), condition, now: now + by }
+                let (entry, condition) = (entry.shifted(by), condition.shifted(by));
+                Self::Put { entry, condition, now: now + by }
             }
             Self::Settle { token, settlement, now } => {
                 let settlement = match settlement {
@@ -391,7 +394,10 @@ fn event(id: JobId, invocation: Invocation) -> Box<RawValue> {
         "messageId": "message",
         "receiptHandle": "receipt",
         "body": body.to_string(),
-        "attributes": { "ApproximateReceiveCount": invocation.receive.to_string() },
+        "attributes": {
+            "ApproximateReceiveCount": invocation.receive.to_string(),
+            "SentTimestamp": moment(invocation.sent_at).as_millis().to_string(),
+        },
     }]});
     RawValue::from_string(event.to_string()).expect("JSON")
 }

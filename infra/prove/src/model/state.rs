@@ -31,6 +31,7 @@ pub(crate) struct Copy {
     /// When the queue shows it (again).
     pub(crate) visible_in: Millis,
     pub(crate) receives: u32,
+    pub(crate) sent_at: Millis,
     pub(crate) workers: Vec<Worker>,
 }
 
@@ -93,6 +94,7 @@ pub(crate) struct Left {
 
 /// What happened, as far as a promise speaks of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Ledger {
     /// Attempts that may have had their effect; two stand for any more.
     pub(crate) effects: u8,
@@ -102,6 +104,8 @@ pub(crate) struct Ledger {
     pub(crate) is_completed: bool,
     /// A fault hit an invocation that had a copy's last receive.
     pub(crate) last_receive_was_hit: bool,
+    /// A handler said that no retry can help, and nobody redrove the job since.
+    pub(crate) has_failed_for_good: bool,
     /// A call took effect after its caller had given it up.
     pub(crate) had_late_effect: bool,
     pub(crate) breach: Option<Breach>,
@@ -112,6 +116,7 @@ pub(crate) struct Ledger {
 pub(crate) enum Breach {
     RanAfterCompletion,
     RanAfterCancellation,
+    RanAfterFailure,
     AcknowledgedForNothing,
 }
 

@@ -27,6 +27,10 @@ const LATEST_EFFECT: Millis = 20_000;
 /// A moment that is this long ago is as good as any earlier one.
 const LONG_AGO: Millis = -2 * SKEW - 1;
 
+/// When the copies of the message were sent: longer ago than anything takes
+/// that happens in the model.
+const LONG_BEFORE: Millis = -60 * 60 * 1000;
+
 /// The token of a lease whose owner is gone.
 const NOBODYS_TOKEN: u8 = 0;
 
@@ -260,18 +264,16 @@ impl Steps {
                 state.entry = cancel(state.entry, skew);
             }
             Action::Redrive { copy } => {
-                state.left.redrives -= 1;
                 state.copies.get_mut(copy)?.place = Place::Gone;
-                state.copies.push(Copy::new());
+                state.redrive();
             }
             Action::RedriveLetter => {
-                state.left.redrives -= 1;
                 state.letters -= 1;
-                state.copies.push(Copy::new());
+                state.redrive();
             }
             Action::Wait { millis } => state.pass(millis),
         }
-        state.forget();
+        state.forget(self.hold);
         Some(state)
     }
 
@@ -286,6 +288,7 @@ impl Steps {
             step: Step::Succeed,
             hold: self.hold,
             token,
+            sent_at: copy.sent_at - skew,
         };
         let next = self.replays.next(invocation, &[]);
         let mut worker = Worker {
@@ -332,10 +335,8 @@ impl Steps {
         let worker = state.worker_mut(at)?;
         worker.answers.push((worker.age, reply));
         let next = self.replays.next(worker.invocation, &worker.answers);
-        worker.phase = match next.has_run && !had_run {
-            true => Phase::Starting,
-            false => phase(worker, next),
-        };
+        let starts = next.has_run && !had_run;
+        worker.phase = if starts { Phase::Starting } else { phase(worker, next) };
         Some(())
     }
 
@@ -345,6 +346,8 @@ impl Steps {
             state.ledger.breach = Some(Breach::RanAfterCompletion);
         } else if state.entry_state() == Some(EntryState::Cancelled) {
             state.ledger.breach = Some(Breach::RanAfterCancellation);
+        } else if self.hold && state.ledger.has_failed_for_good {
+            state.ledger.breach = Some(Breach::RanAfterFailure);
         }
         let worker = state.worker_mut(at)?;
         worker.invocation.step = step;
@@ -378,15 +381,14 @@ fn of_worker(state: &State, at: At, worker: &Worker, actions: &mut Vec<Action>) 
     let may_fail = state.left.faults > 0;
     match worker.phase {
         Phase::Busy { until, .. } if until <= worker.age => {
-            actions.push(Action::Wake { worker: at })
+            actions.push(Action::Wake { worker: at });
         }
-        Phase::Busy { .. } => {}
+        Phase::Starting | Phase::Busy { .. } | Phase::Answering { .. } => {}
         Phase::Calling { call, .. } => {
             let faults = faults(call).iter().filter(|_| may_fail);
             let hows = [How::Answered].into_iter().chain(faults.copied());
             actions.extend(hows.map(|how| Action::Reply { worker: at, how }));
         }
-        Phase::Starting | Phase::Answering { .. } => {}
         Phase::Stalled { .. } => {
             actions
                 .extend((worker.age >= TIMEOUT + LATE_KILL).then_some(Action::Kill { worker: at }));
@@ -442,12 +444,14 @@ fn wake(state: &mut State, at: At) -> Option<()> {
     let worker = state.worker_mut(at)?;
     let Phase::Busy { then, runs_handler, .. } = worker.phase else { return None };
     worker.phase = phase_of(then, worker.age);
+    let has_failed = runs_handler && worker.invocation.step == Step::FailForGood;
     // A handler that did not say that it was done stores no completion.
     let is_over = runs_handler && worker.has_effect && worker.invocation.step != Step::Succeed;
     if is_over {
         worker.has_effect = false;
         state.ledger.end(1);
     }
+    state.ledger.has_failed_for_good |= has_failed;
     Some(())
 }
 
@@ -496,9 +500,8 @@ impl Ledger {
 }
 
 impl Copy {
-    /// A message that was just sent.
-    pub(crate) const fn new() -> Self {
-        Self { place: Place::Queue, visible_in: 0, receives: 0, workers: Vec::new() }
+    const fn sent_at(sent_at: Millis) -> Self {
+        Self { place: Place::Queue, visible_in: 0, receives: 0, sent_at, workers: Vec::new() }
     }
 
     fn bury(&mut self) {
@@ -528,11 +531,19 @@ impl State {
         self.ledger.is_completed |= completes && reply == Reply::Written;
     }
 
+    /// A person sends a message again.
+    fn redrive(&mut self) {
+        self.left.redrives -= 1;
+        self.ledger.has_failed_for_good = false;
+        self.copies.push(Copy::sent_at(0));
+    }
+
     /// Lets time pass.
     fn pass(&mut self, millis: Millis) {
         self.entry = self.entry.map(|entry| entry.shifted(-millis));
         for copy in &mut self.copies {
             copy.visible_in -= millis;
+            copy.sent_at = (copy.sent_at - millis).max(LONG_BEFORE);
             for worker in &mut copy.workers {
                 worker.age += millis;
             }
@@ -545,11 +556,14 @@ impl State {
     }
 
     /// Drops what makes no difference any more.
-    fn forget(&mut self) {
+    fn forget(&mut self, hold: bool) {
         for copy in &mut self.copies {
+            if !hold {
+                copy.sent_at = LONG_BEFORE;
+            }
             copy.visible_in = copy.visible_in.max(0);
             if copy.place != Place::Queue {
-                (copy.visible_in, copy.receives) = (0, 0);
+                (copy.visible_in, copy.receives, copy.sent_at) = (0, 0, LONG_BEFORE);
             }
         }
         for worker in self.copies.iter_mut().flat_map(|copy| &mut copy.workers) {
@@ -557,6 +571,12 @@ impl State {
                 (worker.age, worker.answers, worker.skew) = (0, Vec::new(), 0);
                 worker.invocation.step = Step::Succeed;
             }
+        }
+        let is_redriven = self.copies.iter().any(|copy| copy.sent_at > LONG_BEFORE);
+        if !hold || !is_redriven && self.left.redrives == 0 {
+            // Nobody asks, or whenever it failed was after every copy was sent.
+            let failed_at = |entry: &mut Entry| entry.failed_at.as_mut().map(|moment| *moment = 0);
+            self.entry.as_mut().and_then(failed_at);
         }
         let is_known = self
             .tokens_in_hand()
@@ -576,7 +596,7 @@ impl State {
 pub(crate) fn beginning(bounds: &Bounds, entry: Option<Entry>) -> State {
     State {
         entry,
-        copies: vec![Copy::new(); bounds.copies],
+        copies: vec![Copy::sent_at(LONG_BEFORE); bounds.copies],
         letters: 0,
         late: Vec::new(),
         left: Left { faults: bounds.faults, cancels: bounds.cancels, redrives: bounds.redrives },
