@@ -12,7 +12,7 @@ use crate::principal::Principal;
 use crate::sources::Timestamp;
 
 /// Where a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Accepted, or given back after a failure that will be retried.
     Queued,

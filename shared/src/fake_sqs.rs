@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(receive(&mut sqs, NOW + Duration::from_secs(4)), None);
         let received = NOW + Duration::from_secs(5);
         assert_eq!(receive(&mut sqs, received).unwrap().message.receives, 1);
-        let just_before = received + (VISIBILITY - Duration::from_millis(1));
+        let just_before = received + VISIBILITY.saturating_sub(Duration::from_millis(1));
         assert_eq!(receive(&mut sqs, just_before), None);
         assert_eq!(receive(&mut sqs, received + VISIBILITY).unwrap().message.receives, 2);
     }

@@ -65,7 +65,9 @@ pub enum PutIf {
     /// There is none.
     Absent,
     /// There is none, or the job may run: it is queued and not to wait, or it
-    /// may be tried again.
+    /// may be tried again. But not under a token that it was claimed with
+    /// before: that is a put which its caller gave up and made once more, and
+    /// which arrives when the claim has been settled.
     Claimable {
         /// The entry must have this fingerprint; `None` for kinds with an
         /// intent, where any payload means the same job.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "a command line")]
 
+mod model;
 mod mutations;
 mod simulate;
 mod simulation;
@@ -19,12 +20,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Simulate),
+    /// Runs the consumer through every order of events, within bounds
+    Model(model::Bounds),
     Mutations(mutations::Mutations),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Simulate(simulate) => simulate.run(),
+        Command::Model(bounds) => model::run(bounds),
         Command::Mutations(mutations) => mutations.run(),
     }
 }

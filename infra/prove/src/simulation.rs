@@ -6,7 +6,8 @@
 //! Every call of the functions (`table`, `queue`) goes over a network that may
 //! lose it, and every invocation may be killed wherever it awaits something
 //! (`fate`). All of it is booked (`ledger`) and held against the promises, also
-//! after everything has come to rest. The same seed makes the same world.
+//! after everything has come to rest. The same seed makes the same world, but for
+//! threads of handlers, which know only real time.
 
 mod clients;
 mod entries;
@@ -142,5 +143,22 @@ fn report(world: &World) -> Report {
         checks: ledger.checks,
         violations: std::mem::take(&mut ledger.violations),
         history: std::mem::take(&mut ledger.history),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_makes_the_same_world_each_time() {
+        crate::simulate::hide_expected_panics();
+        let options = Options { jobs: 8, table: TableKind::Memory, keeps_history: true };
+        for seed in 0..20 {
+            let [first, second] = [0, 1].map(|_| run(seed, options).unwrap().history);
+            if !first.iter().any(|line| line.contains(fate::A_THREAD)) {
+                assert_eq!(first, second, "seed {seed}");
+            }
+        }
     }
 }

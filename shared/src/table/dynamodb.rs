@@ -85,7 +85,7 @@ impl JobTable for DynamoJobTable {
         condition: &PutIf,
         now: Timestamp,
     ) -> Result<Written, TableError> {
-        let (condition, values) = put_condition(condition, now);
+        let (condition, values) = put_condition(condition, entry.lease_token, now);
         let answer = self
             .client
             .put_item()

@@ -52,7 +52,7 @@ impl JobTable for InMemoryJobTable {
     ) -> Result<Written, TableError> {
         let mut entries = self.lock();
         let old = entries.get(&entry.id);
-        if old.is_some_and(|old| !old.is_expired(now) && !allows(old, condition, now)) {
+        if old.is_some_and(|old| !old.is_expired(now) && !allows(old, condition, entry, now)) {
             return Ok(Written::No(old.cloned().map(Box::new)));
         }
         entries.insert(entry.id, in_whole_seconds(entry.clone()));
@@ -102,7 +102,7 @@ fn is_cancellable(old: &JobEntry, principal: &Principal, now: Timestamp) -> bool
     has_no_owner && old.principal == *principal && !old.is_expired(now)
 }
 
-fn allows(old: &JobEntry, condition: &PutIf, now: Timestamp) -> bool {
+fn allows(old: &JobEntry, condition: &PutIf, new: &JobEntry, now: Timestamp) -> bool {
     match condition {
         PutIf::Absent => false,
         PutIf::Claimable { fingerprint, again } => {
@@ -114,7 +114,10 @@ fn allows(old: &JobEntry, condition: &PutIf, now: Timestamp) -> bool {
                 (State::Running, Again::FailedBefore(_))
                 | (State::Succeeded | State::Held | State::Cancelled, _) => false,
             };
-            state && fingerprint.as_ref().is_none_or(|wanted| *wanted == old.fingerprint)
+            let is_late = new.lease_token.is_some() && old.lease_token == new.lease_token;
+            state
+                && !is_late
+                && fingerprint.as_ref().is_none_or(|wanted| *wanted == old.fingerprint)
         }
         PutIf::Unclaimed { fingerprint } => {
             old.state == State::Queued && old.fingerprint == *fingerprint
@@ -126,7 +129,9 @@ fn apply(entry: &mut JobEntry, settlement: &Settlement, now: Timestamp) {
     end_claim(entry, settlement.state(), now);
     match settlement.clone() {
         Settlement::Complete { result, result_omitted } => {
-            (entry.result, entry.result_omitted) = (result, result_omitted);
+            // An update leaves alone what it does not name.
+            entry.result = result.or(entry.result.take());
+            entry.result_omitted = result_omitted;
         }
         Settlement::Release { error, not_before } => {
             (entry.error, entry.not_before) = (Some(error), Some(not_before));

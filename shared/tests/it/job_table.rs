@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_hours(24);
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_500);
 
 /// A table of a DynamoDB server in this process.
-async fn dynamodb() -> DynamoJobTable {
+pub(crate) async fn dynamodb() -> DynamoJobTable {
     let config = dynamodb_server().await;
     create_table(&config).await;
     DynamoJobTable::new(&config, "jobs")
@@ -83,6 +83,7 @@ on_both_tables!(
     treat_an_expired_entry_as_absent,
     let_only_claimable_entries_be_claimed,
     leave_held_kinds_alone_after_their_lease,
+    refuse_a_claim_that_arrives_after_its_own_end,
     let_any_payload_claim_where_the_intent_is_the_identity,
     fail_a_job_without_a_claim_only_before_the_first,
     settle_only_what_is_running_under_the_token,
@@ -211,6 +212,15 @@ async fn leave_held_kinds_alone_after_their_lease(table: &impl JobTable) {
     check_put(table, &failed, &by_person(failed.updated_at), false).await;
     check_put(table, &failed, &by_person(failed.updated_at + Duration::from_millis(1)), true).await;
     check_put(table, &entry(State::Queued), &by_person(before(1)), true).await;
+}
+
+async fn refuse_a_claim_that_arrives_after_its_own_end(table: &impl JobTable) {
+    for state in [State::Queued, State::Failed] {
+        let settled = |token| JobEntry { lease_token: Some(token), ..entry(state) };
+        let claim = claimable(Some("f"), Again::Any);
+        check_put(table, &settled(Uuid::from_u128(99)), &claim, false).await;
+        check_put(table, &settled(Uuid::from_u128(98)), &claim, true).await;
+    }
 }
 
 async fn let_any_payload_claim_where_the_intent_is_the_identity(table: &impl JobTable) {

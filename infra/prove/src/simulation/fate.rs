@@ -84,6 +84,10 @@ enum Step<R> {
     Frozen(Duration),
 }
 
+/// Stands in the history of a world that has threads. They run in real time, so
+/// that such a world is never quite the same again.
+pub(crate) const A_THREAD: &str = "a thread is at work";
+
 /// Lets time pass while threads are at work, for which tokio's paused clock
 /// stands still.
 pub(crate) async fn pass_time_for_threads(world: Arc<World>) {
@@ -92,13 +96,14 @@ pub(crate) async fn pass_time_for_threads(world: Arc<World>) {
     const TICK: Duration = Duration::from_millis(100);
     loop {
         world.threads.notified().await;
+        world.log(|| A_THREAD.to_owned());
         while threads_at_work() > 0 {
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
             // Threads run in real time: one that was woken by the last tick
             // should have ended before the next.
-            std::thread::sleep(Duration::from_micros(50));
+            std::thread::sleep(Duration::from_micros(200));
             tokio::time::advance(TICK).await;
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use uuid::Uuid;
 
 use super::{Item, number, string};
 use crate::entry::State;
@@ -11,7 +12,13 @@ use crate::sources::Timestamp;
 use crate::table::{Again, PutIf, Settlement};
 
 /// The expression of a condition and the values in it.
-pub(super) fn put_condition(condition: &PutIf, now: Timestamp) -> (String, Item) {
+///
+/// `token` is the lease token of the entry that is put, if it has one.
+pub(super) fn put_condition(
+    condition: &PutIf,
+    token: Option<Uuid>,
+    now: Timestamp,
+) -> (String, Item) {
     let mut values = Item::from([(":now_seconds".to_owned(), number(now.as_seconds()))]);
     let absent = "attribute_not_exists(#job_id) OR #expires_at <= :now_seconds";
     let expression = match condition {
@@ -30,16 +37,23 @@ pub(super) fn put_condition(condition: &PutIf, now: Timestamp) -> (String, Item)
                     "(#state = :failed AND #updated_at < :failed_before)"
                 }
             };
-            let claimable = format!(
+            let mut claimable = format!(
                 "{again} OR (#state = :queued AND \
                  (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
             );
+            if let Some(token) = token {
+                values.insert(":token".to_owned(), string(token));
+                claimable = format!(
+                    "({claimable}) AND \
+                     (attribute_not_exists(#lease_token) OR #lease_token <> :token)"
+                );
+            }
             match fingerprint {
                 Some(fingerprint) => {
                     values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
                     format!("{absent} OR (#fingerprint = :fingerprint AND ({claimable}))")
                 }
-                None => format!("{absent} OR {claimable}"),
+                None => format!("{absent} OR ({claimable})"),
             }
         }
         PutIf::Unclaimed { fingerprint } => {
