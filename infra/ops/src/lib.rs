@@ -16,6 +16,7 @@ pub mod log_line;
 pub mod logs;
 pub mod messages;
 pub mod outputs;
+pub mod parameter_sets;
 pub mod process;
 pub mod progress;
 pub mod sign;
