@@ -11,6 +11,7 @@
     reason = "a test that cannot go on must fail"
 )]
 
+mod actions;
 mod batches;
 mod callers;
 mod contract;
@@ -25,3 +26,4 @@ mod retries;
 mod routes;
 mod support;
 mod template;
+mod watching;
