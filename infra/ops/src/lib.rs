@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod aws;
+pub mod cost;
 pub mod demo;
 pub mod emulator;
 pub mod evidence;
@@ -17,6 +18,7 @@ pub mod logs;
 pub mod messages;
 pub mod outputs;
 pub mod parameter_sets;
+pub mod prices;
 pub mod process;
 pub mod progress;
 pub mod sign;

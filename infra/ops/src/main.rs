@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use ops::cost::Load;
 use ops::log_line::Style;
 use ops::progress::Progress;
 use ops::workspace::{Workspace, style_of_stdout};
-use ops::{demo, lint, up};
+use ops::{cost, demo, lint, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -34,8 +35,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Checks infra/template.yaml with cfn-lint.
+    /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
+    /// Computes what a job costs in us-east-1, and how many there can be.
+    Cost {
+        #[command(flatten)]
+        load: Load,
+        /// Shows the figures as JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,6 +70,7 @@ async fn run(command: Command) -> Result<()> {
             up::run(&workspace, port, style, progress).await
         }
         Command::Lint => lint::run(&workspace, progress).await,
+        Command::Cost { load, json } => cost::print(load, json),
     }
 }
 

@@ -22,6 +22,7 @@ mod infrastructure;
 mod issuer;
 mod jobs;
 mod policies;
+mod readme;
 mod retries;
 mod routes;
 mod support;
