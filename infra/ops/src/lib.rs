@@ -21,6 +21,8 @@ pub mod parameter_sets;
 pub mod prices;
 pub mod process;
 pub mod progress;
+pub mod prove;
+pub mod role;
 pub mod sign;
 pub mod stack;
 pub mod stories;

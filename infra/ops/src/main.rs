@@ -7,8 +7,9 @@ use clap::{Parser, Subcommand};
 use ops::cost::Load;
 use ops::log_line::Style;
 use ops::progress::Progress;
+use ops::prove::Proof;
 use ops::workspace::{Workspace, style_of_stdout};
-use ops::{cost, demo, lint, up};
+use ops::{cost, demo, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -45,6 +46,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Proves what takes too long to be tested with every change.
+    Prove {
+        #[command(subcommand)]
+        proof: Proof,
+    },
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -71,6 +77,7 @@ async fn run(command: Command) -> Result<()> {
         }
         Command::Lint => lint::run(&workspace, progress).await,
         Command::Cost { load, json } => cost::print(load, json),
+        Command::Prove { proof } => prove::run(&workspace, proof, progress).await,
     }
 }
 
