@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// One Python environment.
 struct Environment {
-    /// What it is called while it is made.
+    /// What it is called, and its lock.
     what: String,
     /// The pinned versions, relative to the root.
     requirements: String,
@@ -46,7 +46,7 @@ impl Tools {
     /// that a later call would take for finished.
     pub async fn prepare(workspace: &Workspace, progress: Progress) -> Result<Self> {
         let environment = Environment {
-            what: "Tools".to_owned(),
+            what: "tools".to_owned(),
             requirements: "infra/ops/requirements.txt".to_owned(),
             folder: workspace.venv(),
         };
@@ -81,9 +81,10 @@ impl Tools {
             .with_context(|| format!("could not read {requirements}"))?;
         fs::create_dir_all(workspace.scratch()).context("could not create target/ops")?;
         // Two terminals may start at the same time; the second waits.
-        let _lock = lock(&workspace.scratch().join("venv.lock"), progress)
+        let lock_file = workspace.scratch().join(format!("{what}.lock"));
+        let _lock = lock(&lock_file, progress)
             .await
-            .context("could not lock target/ops/venv.lock")?;
+            .with_context(|| format!("could not lock {}", lock_file.display()))?;
 
         // Written last, so that it vouches for the whole installation.
         let stamp = folder.join("requirements.installed");
@@ -91,7 +92,7 @@ impl Tools {
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(tools);
         }
-        let step = progress.step(&format!("{what} from PyPI, once"));
+        let step = progress.step(&format!("From PyPI, once: {what}"));
         let python = find_python(&["python3", "python"]).await?;
         make_venv(&python, folder).await?;
         install(&tools, workspace, requirements, |line| step.at(line)).await?;
@@ -126,7 +127,7 @@ async fn lock(path: &Path, progress: Progress) -> Result<fs::File> {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        waiting.get_or_insert_with(|| progress.step("Another cargo ops is making .venv"));
+        waiting.get_or_insert_with(|| progress.step("Another cargo ops is making it"));
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
