@@ -14,6 +14,7 @@
 mod actions;
 mod batches;
 mod callers;
+mod code_update;
 mod contract;
 mod crashes;
 mod expansion;
