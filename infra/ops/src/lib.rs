@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod aws;
+pub mod cost;
 pub mod demo;
 pub mod emulator;
 pub mod evidence;
@@ -16,8 +17,12 @@ pub mod log_line;
 pub mod logs;
 pub mod messages;
 pub mod outputs;
+pub mod parameter_sets;
+pub mod prices;
 pub mod process;
 pub mod progress;
+pub mod prove;
+pub mod role;
 pub mod sign;
 pub mod stack;
 pub mod stories;

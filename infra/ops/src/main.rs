@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use ops::cost::Load;
 use ops::log_line::Style;
 use ops::progress::Progress;
+use ops::prove::Proof;
 use ops::workspace::{Workspace, style_of_stdout};
-use ops::{demo, lint, up};
+use ops::{cost, demo, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -34,8 +36,21 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Checks infra/template.yaml with cfn-lint.
+    /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
+    /// Computes what a job costs in us-east-1, and how many there can be.
+    Cost {
+        #[command(flatten)]
+        load: Load,
+        /// Shows the figures as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Proves what takes too long to be tested with every change.
+    Prove {
+        #[command(subcommand)]
+        proof: Proof,
+    },
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,6 +76,8 @@ async fn run(command: Command) -> Result<()> {
             up::run(&workspace, port, style, progress).await
         }
         Command::Lint => lint::run(&workspace, progress).await,
+        Command::Cost { load, json } => cost::print(load, json),
+        Command::Prove { proof } => prove::run(&workspace, proof, progress).await,
     }
 }
 

@@ -79,6 +79,9 @@ impl Stack {
             name,
             "--template-file",
             &packaged,
+            // Larger than what a request may carry.
+            "--s3-bucket",
+            BUCKET,
             "--capabilities",
             "CAPABILITY_IAM",
             "--parameter-overrides",
@@ -178,7 +181,8 @@ impl Stack {
             .receive_message()
             .queue_url(url)
             .max_number_of_messages(10)
-            // Short, so that others who look at the same queue find theirs soon.
+            // Both short, so that others who look at the same queue find theirs soon.
+            .wait_time_seconds(0)
             .visibility_timeout(1)
             .message_attribute_names("All")
             .send()

@@ -1,7 +1,9 @@
-//! The tools that come from Python's registry: cargo-lambda, the emulator, the AWS CLI, the linter.
+//! The tools that come from Python's registry: cargo-lambda, the emulator, the AWS CLI, the linters.
 //!
 //! They live in `.venv` at the root, made from `requirements.txt`, so that a
-//! machine needs Rust and Python and nothing else, and everyone has the same.
+//! machine needs Rust and Python and nothing else, and everyone has the same. Two
+//! linters want other versions of what they all bring along, and have
+//! environments of their own under `target/ops`.
 
 use std::fs::{self, TryLockError};
 use std::path::{Path, PathBuf};
@@ -20,8 +22,14 @@ const OLDEST_PYTHON: (u32, u32) = (3, 11);
 /// Between two looks at whether another one has made `.venv`.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The pinned versions.
-const REQUIREMENTS: &str = "infra/ops/requirements.txt";
+/// One Python environment.
+struct Environment {
+    /// What it is called, and its lock.
+    what: String,
+    /// The pinned versions, relative to the root.
+    requirements: String,
+    folder: PathBuf,
+}
 
 /// Tools that are ready to be called.
 #[derive(Clone, Debug)]
@@ -37,35 +45,60 @@ impl Tools {
     /// No usable Python, or the packages could not be installed. Nothing is left
     /// that a later call would take for finished.
     pub async fn prepare(workspace: &Workspace, progress: Progress) -> Result<Self> {
-        Self::prepare_with(workspace, progress, &["python3", "python"]).await
+        let environment = Environment {
+            what: "tools".to_owned(),
+            requirements: "infra/ops/requirements.txt".to_owned(),
+            folder: workspace.venv(),
+        };
+        Self::make(workspace, progress, &environment).await
     }
 
-    async fn prepare_with(
+    /// Makes the environment of a linter that does not get along with the rest.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Tools::prepare`].
+    pub async fn prepare_linter(
         workspace: &Workspace,
         progress: Progress,
-        interpreters: &[&str],
+        linter: &str,
     ) -> Result<Self> {
-        let venv = workspace.venv();
-        let wanted = fs::read_to_string(workspace.path(REQUIREMENTS))
-            .with_context(|| format!("could not read {REQUIREMENTS}"))?;
+        let environment = Environment {
+            what: linter.to_owned(),
+            requirements: format!("infra/ops/requirements-{linter}.txt"),
+            folder: workspace.scratch().join(linter),
+        };
+        Self::make(workspace, progress, &environment).await
+    }
+
+    async fn make(
+        workspace: &Workspace,
+        progress: Progress,
+        environment: &Environment,
+    ) -> Result<Self> {
+        let Environment { what, requirements, folder } = environment;
+        let wanted = fs::read_to_string(workspace.path(requirements))
+            .with_context(|| format!("could not read {requirements}"))?;
         fs::create_dir_all(workspace.scratch()).context("could not create target/ops")?;
         // Two terminals may start at the same time; the second waits.
-        let _lock = lock(&workspace.scratch().join("venv.lock"), progress)
+        let lock_file = workspace.scratch().join(format!("{what}.lock"));
+        let _lock = lock(&lock_file, progress)
             .await
-            .context("could not lock target/ops/venv.lock")?;
+            .with_context(|| format!("could not lock {}", lock_file.display()))?;
 
         // Written last, so that it vouches for the whole installation.
-        let stamp = venv.join("requirements.installed");
-        let tools = Self { bin: venv.join("bin") };
+        let stamp = folder.join("requirements.installed");
+        let tools = Self { bin: folder.join("bin") };
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(tools);
         }
-        let step = progress.step("Tools from PyPI, once");
-        let python = find_python(interpreters).await?;
-        make_venv(&python, &venv).await?;
-        install(&tools, workspace, |line| step.at(line)).await?;
-        fs::write(&stamp, wanted).context("could not write to .venv")?;
-        step.done("in .venv");
+        let step = progress.step(&format!("From PyPI, once: {what}"));
+        let python = find_python(&["python3", "python"]).await?;
+        make_venv(&python, folder).await?;
+        install(&tools, workspace, requirements, |line| step.at(line)).await?;
+        fs::write(&stamp, wanted)
+            .with_context(|| format!("could not write to {}", folder.display()))?;
+        step.done(&format!("in {}", folder.display()));
         Ok(tools)
     }
 
@@ -94,7 +127,7 @@ async fn lock(path: &Path, progress: Progress) -> Result<fs::File> {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        waiting.get_or_insert_with(|| progress.step("Another cargo ops is making .venv"));
+        waiting.get_or_insert_with(|| progress.step("Another cargo ops is making it"));
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
@@ -135,13 +168,18 @@ async fn make_venv(python: &str, venv: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn install(tools: &Tools, workspace: &Workspace, show: impl Fn(&str)) -> Result<()> {
+async fn install(
+    tools: &Tools,
+    workspace: &Workspace,
+    requirements: &str,
+    show: impl Fn(&str),
+) -> Result<()> {
     let mut command = tools.command("python");
     command
         .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input"])
         .args(["--progress-bar", "off", "--retries", "2", "--timeout", "15", "--requirement"])
-        .arg(workspace.path(REQUIREMENTS));
-    show("downloading about 200 MB");
+        .arg(workspace.path(requirements));
+    show("downloading 100 to 200 MB");
     let finished = process::run(command, |line| show(line)).await?;
     if finished.status.success() {
         return Ok(());

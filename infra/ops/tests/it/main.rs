@@ -11,15 +11,21 @@
     reason = "a test that cannot go on must fail"
 )]
 
+mod actions;
 mod batches;
 mod callers;
+mod code_update;
 mod contract;
 mod crashes;
+mod expansion;
 mod idempotency;
+mod infrastructure;
 mod issuer;
 mod jobs;
 mod policies;
+mod readme;
 mod retries;
 mod routes;
 mod support;
 mod template;
+mod watching;

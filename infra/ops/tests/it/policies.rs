@@ -6,8 +6,8 @@
 //! (the emulator always returns the old item); those four are only evaluated.
 
 use ops::messages::send_all;
+use ops::role::Role;
 use ops::stack::{Stack, eventually};
-use serde_json::{Value, json};
 
 use crate::support::{PARAMETERS, PATIENCE, accepted, end_to_end, ended, new_id, probe, report};
 
@@ -39,25 +39,27 @@ fn each_role_may_do_exactly_what_it_needs() {
         let table = stack.aws.json(&arguments).await.unwrap()["Table"]["TableArn"].clone();
         let table = table.as_str().unwrap();
 
-        let producer = Role::of(stack, &outputs.producer).await;
-        producer.may_exactly(&["sqs:SendMessage"], &queue).await;
-        producer.may_exactly(&[], &letters).await;
+        let producer = Role::of(stack, &outputs.producer).await.unwrap();
+        may_exactly(stack, &producer, &["sqs:SendMessage"], &queue).await;
+        may_exactly(stack, &producer, &[], &letters).await;
         let of_the_table = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
-        producer.may_exactly(&of_the_table, table).await;
+        may_exactly(stack, &producer, &of_the_table, table).await;
 
-        let consumer = Role::of(stack, &outputs.consumer).await;
+        let consumer = Role::of(stack, &outputs.consumer).await.unwrap();
         let of_the_queue = [
             "sqs:ChangeMessageVisibility",
             "sqs:DeleteMessage",
             "sqs:GetQueueAttributes",
             "sqs:ReceiveMessage",
         ];
-        consumer.may_exactly(&of_the_queue, &queue).await;
-        consumer.may_exactly(&["sqs:SendMessage"], &letters).await;
-        consumer.may_exactly(&of_the_table, table).await;
+        may_exactly(stack, &consumer, &of_the_queue, &queue).await;
+        may_exactly(stack, &consumer, &["sqs:SendMessage"], &letters).await;
+        may_exactly(stack, &consumer, &of_the_table, table).await;
         for role in [producer, consumer] {
-            role.may_exactly(&[], "arn:aws:sqs:us-east-1:000000000000:another-queue").await;
-            role.may_exactly(&[], "arn:aws:dynamodb:us-east-1:000000000000:table/another").await;
+            may_exactly(stack, &role, &[], "arn:aws:sqs:us-east-1:000000000000:another-queue")
+                .await;
+            may_exactly(stack, &role, &[], "arn:aws:dynamodb:us-east-1:000000000000:table/another")
+                .await;
         }
     });
 }
@@ -67,29 +69,29 @@ fn each_role_may_do_exactly_what_it_needs() {
 fn the_producer_needs_each_of_its_actions() {
     end_to_end(async |local| {
         let stack = local.another_stack("producer-policy", &PARAMETERS).await.unwrap();
-        let role = Role::of(&stack, &stack.outputs.producer).await;
+        let role = Role::of(&stack, &stack.outputs.producer).await.unwrap();
         let request = report("Policy").to_string();
         let id = accepted(&stack, &report("Policy"), None).await;
 
-        let policy = role.without("queue", "sqs:SendMessage*").await;
+        let policy = role.without("queue", "sqs:SendMessage*").await.unwrap();
         let unkeyed = stack.api.post_job(request.as_str(), None).await.unwrap();
         assert_eq!(unkeyed.status, 500, "sqs:SendMessage: {}", unkeyed.body);
-        role.restore("queue", &policy).await;
+        role.restore("queue", &policy).await.unwrap();
 
-        let policy = role.without("table", "dynamodb:PutItem").await;
+        let policy = role.without("table", "dynamodb:PutItem").await.unwrap();
         let keyed = stack.api.post_job(request.as_str(), Some(&new_id())).await.unwrap();
         assert_eq!(keyed.status, 500, "dynamodb:PutItem: {}", keyed.body);
-        role.restore("table", &policy).await;
+        role.restore("table", &policy).await.unwrap();
 
-        let policy = role.without("table", "dynamodb:GetItem").await;
+        let policy = role.without("table", "dynamodb:GetItem").await.unwrap();
         let job = stack.api.job(&id).await.unwrap();
         assert_eq!(job.status, 500, "dynamodb:GetItem: {}", job.body);
-        role.restore("table", &policy).await;
+        role.restore("table", &policy).await.unwrap();
 
-        let policy = role.without("table", "dynamodb:UpdateItem").await;
+        let policy = role.without("table", "dynamodb:UpdateItem").await.unwrap();
         let cancelled = stack.api.cancel(&id).await.unwrap();
         assert_eq!(cancelled.status, 500, "dynamodb:UpdateItem: {}", cancelled.body);
-        role.restore("table", &policy).await;
+        role.restore("table", &policy).await.unwrap();
 
         assert_eq!(stack.api.job(&id).await.unwrap().status, 200);
     });
@@ -99,90 +101,48 @@ fn the_producer_needs_each_of_its_actions() {
 fn the_consumer_needs_each_of_its_actions() {
     end_to_end(async |local| {
         let stack = local.another_stack("consumer-policy", &PARAMETERS).await.unwrap();
-        let role = Role::of(&stack, &stack.outputs.consumer).await;
+        let role = Role::of(&stack, &stack.outputs.consumer).await.unwrap();
 
-        let policy = role.without("dead-letters", "sqs:SendMessage").await;
+        let policy = role.without("dead-letters", "sqs:SendMessage").await.unwrap();
         send_all(&stack, &["no job".to_owned()]).await.unwrap();
         wait_for_log(&stack, "dead letter not sent").await;
-        role.restore("dead-letters", &policy).await;
+        role.restore("dead-letters", &policy).await.unwrap();
 
-        let policy = role.without("queue", "sqs:ChangeMessageVisibility").await;
+        let policy = role.without("queue", "sqs:ChangeMessageVisibility").await.unwrap();
         accepted(&stack, &probe(&["fail", "succeed"]), None).await;
         wait_for_log(&stack, "visibility not changed").await;
-        role.restore("queue", &policy).await;
+        role.restore("queue", &policy).await.unwrap();
 
-        let policy = role.without("table", "dynamodb:UpdateItem").await;
+        let policy = role.without("table", "dynamodb:UpdateItem").await.unwrap();
         accepted(&stack, &report("Update"), None).await;
         wait_for_log(&stack, "\"outcome\":\"not-stored\"").await;
-        role.restore("table", &policy).await;
+        role.restore("table", &policy).await.unwrap();
 
-        let policy = role.without("table", "dynamodb:PutItem").await;
+        let policy = role.without("table", "dynamodb:PutItem").await.unwrap();
         accepted(&stack, &report("Put"), None).await;
         wait_for_log(&stack, "\"outcome\":\"table-unreachable\"").await;
-        role.restore("table", &policy).await;
+        role.restore("table", &policy).await.unwrap();
 
         let id = accepted(&stack, &report("Restored"), None).await;
         assert_eq!(ended(&stack, &id).await["state"], "succeeded");
     });
 }
 
-/// A function's role.
-struct Role<'a> {
-    stack: &'a Stack,
-    arn: String,
-    name: String,
-}
-
-impl<'a> Role<'a> {
-    async fn of(stack: &'a Stack, function: &str) -> Self {
-        let arguments = ["lambda", "get-function-configuration", "--function-name", function];
-        let arn = stack.aws.json(&arguments).await.unwrap()["Role"].clone();
-        let arn = arn.as_str().unwrap().to_owned();
-        let name = arn.rsplit('/').next().unwrap().to_owned();
-        Self { stack, arn, name }
-    }
-
-    /// Checks all of [`ACTIONS`] on `resource` against those that are `allowed`.
-    async fn may_exactly(&self, allowed: &[&str], resource: &str) {
-        let mut arguments = vec!["iam", "simulate-principal-policy"];
-        arguments.extend(["--policy-source-arn", &self.arn, "--resource-arns", resource]);
-        arguments.push("--action-names");
-        arguments.extend(ACTIONS);
-        let answer = self.stack.aws.json(&arguments).await.unwrap();
-        let results = answer["EvaluationResults"].as_array().unwrap();
-        assert_eq!(results.len(), ACTIONS.len());
-        let granted: Vec<_> = results
-            .iter()
-            .filter(|result| result["EvalDecision"] == "allowed")
-            .map(|result| result["EvalActionName"].as_str().unwrap())
-            .collect();
-        assert_eq!(granted, allowed, "{} on {resource}", self.name);
-    }
-
-    /// Takes `action` out of a policy, and returns the policy as it was.
-    async fn without(&self, policy: &str, action: &str) -> Value {
-        let arguments =
-            ["iam", "get-role-policy", "--role-name", &self.name, "--policy-name", policy];
-        let answer = self.stack.aws.json(&arguments).await.unwrap();
-        let whole = answer["PolicyDocument"].clone();
-        let mut less = whole.clone();
-        let actions = &mut less["Statement"][0]["Action"];
-        match actions {
-            Value::Array(all) => all.retain(|one| one != action),
-            // A statement must name an action; this one is never called.
-            one => *one = json!("sqs:ListQueues"),
-        }
-        assert_ne!(less, whole, "{action} is not in the policy {policy}");
-        self.restore(policy, &less).await;
-        whole
-    }
-
-    async fn restore(&self, policy: &str, document: &Value) {
-        let document = document.to_string();
-        let mut arguments = vec!["iam", "put-role-policy", "--role-name", &self.name];
-        arguments.extend(["--policy-name", policy, "--policy-document", &document]);
-        self.stack.aws.call(&arguments).await.unwrap();
-    }
+/// Checks all of [`ACTIONS`] on `resource` against those that are `allowed`.
+async fn may_exactly(stack: &Stack, role: &Role<'_>, allowed: &[&str], resource: &str) {
+    let mut arguments = vec!["iam", "simulate-principal-policy"];
+    arguments.extend(["--policy-source-arn", &role.arn, "--resource-arns", resource]);
+    arguments.push("--action-names");
+    arguments.extend(ACTIONS);
+    let answer = stack.aws.json(&arguments).await.unwrap();
+    let results = answer["EvaluationResults"].as_array().unwrap();
+    assert_eq!(results.len(), ACTIONS.len());
+    let granted: Vec<_> = results
+        .iter()
+        .filter(|result| result["EvalDecision"] == "allowed")
+        .map(|result| result["EvalActionName"].as_str().unwrap())
+        .collect();
+    assert_eq!(granted, allowed, "{} on {resource}", role.name);
 }
 
 async fn queue_arn(stack: &Stack, url: &str) -> String {

@@ -41,13 +41,18 @@ fn every_timeout_that_can_be_chosen_has_its_visibility() {
     end_to_end(async |local| {
         let template = template(local);
         let allowed = template["Parameters"]["ConsumerTimeout"]["AllowedValues"].as_array();
-        let rows = template["Mappings"]["ConsumerTimeouts"].as_object().unwrap();
-        let window = integer(&template["Mappings"]["Numbers"]["Batch"]["WindowSeconds"]);
-        let choices: Vec<_> = allowed.unwrap().iter().map(integer).collect();
-        assert_eq!(choices.len(), rows.len());
-        for timeout in choices {
-            let visibility = integer(&rows[&timeout.to_string()]["VisibilitySeconds"]);
-            assert_eq!(visibility, VISIBILITY_FACTOR * timeout + window, "timeout {timeout}");
+        let windows = template["Parameters"]["BatchWindowSeconds"]["AllowedValues"].as_array();
+        let rows = template["Mappings"]["VisibilityTimeouts"].as_object().unwrap();
+        let timeouts: Vec<_> = allowed.unwrap().iter().map(integer).collect();
+        let windows: Vec<_> = windows.unwrap().iter().map(integer).collect();
+        assert_eq!(timeouts.len(), rows.len());
+        for timeout in timeouts {
+            let row = rows[&timeout.to_string()].as_object().unwrap();
+            assert_eq!(row.len(), windows.len());
+            for window in &windows {
+                let visibility = integer(&row[&window.to_string()]);
+                assert_eq!(visibility, VISIBILITY_FACTOR * timeout + window, "timeout {timeout}");
+            }
         }
     });
 }

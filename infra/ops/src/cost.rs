@@ -1,0 +1,393 @@
+//! `cargo ops cost`: what a job costs, and how many there can be.
+//!
+//! Counts what one job needs of each service, and multiplies with
+//! [`crate::prices`]. Free tiers, volume discounts and data transfer are left out.
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use crate::prices::PRICES;
+
+/// What a message has besides its payload, attributes included.
+const ENVELOPE_KIB: f64 = 0.5;
+/// A job entry without its result.
+const ENTRY_KIB: f64 = 0.5;
+/// SQS counts a request for each of these.
+const SQS_CHUNK_KIB: f64 = 64.0;
+/// The most that one call to SQS sends or receives.
+const SQS_CALL_MESSAGES: f64 = 10.0;
+/// The most bytes of one call to SQS.
+const SQS_CALL_KIB: f64 = 1024.0;
+/// An HTTP API counts a request for each of these.
+const API_CHUNK_KIB: f64 = 512.0;
+/// What Lambda takes in one request.
+const API_REQUEST_KIB: f64 = 6.0 * 1024.0;
+/// What the producer takes in one request.
+const API_REQUEST_JOBS: f64 = 500.0;
+/// Jobs of a batch that run at the same time: the consumer's `CONCURRENCY`.
+const JOBS_AT_ONCE: f64 = 10.0;
+/// An assumption: the calls to SQS and DynamoDB of one request or one batch.
+const CALLS_MS: f64 = 20.0;
+/// An assumption: log lines of a request or of a batch, Lambda's own included.
+const INVOCATION_LOG_KIB: f64 = 1.0;
+/// An assumption: log lines of a job in both functions.
+const JOB_LOG_KIB: f64 = 1.0;
+/// Lambda's pollers while nothing is there: five, each waiting 20 s.
+const IDLE_RECEIVES_PER_DAY: f64 = 5.0 * 86_400.0 / 20.0;
+/// Write units that a new table takes each second, and that a table may at most
+/// take before somebody asks AWS for more.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
+const TABLE_WRITES: (f64, f64) = (4_000.0, 40_000.0);
+const DAYS_PER_MONTH: f64 = 30.0;
+const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
+const MILLION: f64 = 1e6;
+
+/// The jobs that are to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, clap::Args)]
+pub struct Load {
+    /// Jobs that are accepted each day.
+    #[arg(long)]
+    pub jobs_per_day: f64,
+    /// A payload's size as JSON, KiB.
+    #[arg(long)]
+    pub payload_kib: f64,
+    /// How long a handler takes, milliseconds.
+    #[arg(long)]
+    pub job_ms: f64,
+    /// The template's `BatchSize`.
+    #[arg(long, default_value_t = 10.0)]
+    pub batch_size: f64,
+    /// The template's `MaximumConcurrency`.
+    #[arg(long, default_value_t = 10.0)]
+    pub maximum_concurrency: f64,
+    /// Both functions' memory, MB.
+    #[arg(long, default_value_t = 256.0)]
+    pub memory_mb: f64,
+    /// How often a client asks for a job.
+    #[arg(long, default_value_t = 1.0)]
+    pub gets_per_job: f64,
+    /// A result's size as it is stored, KiB.
+    #[arg(long, default_value_t = 0.4)]
+    pub result_kib: f64,
+    /// Functions built for `x86_64` instead of arm64.
+    #[arg(long)]
+    pub x86_64: bool,
+}
+
+/// How jobs come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Each by a request of its own, each in a batch of its own: few at a time.
+    Single,
+    /// In requests as large as may be, received in full batches.
+    Batch,
+}
+
+/// What one job needs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Usage {
+    /// Requests that the HTTP API counts.
+    pub api_requests: f64,
+    /// Invocations of both functions.
+    pub invocations: f64,
+    /// Memory times duration of both functions.
+    pub gb_seconds: f64,
+    /// Requests that SQS counts.
+    pub sqs_requests: f64,
+    /// `DynamoDB`'s write request units.
+    pub write_units: f64,
+    /// `DynamoDB`'s read request units.
+    pub read_units: f64,
+    /// What is written to logs, KiB.
+    pub log_kib: f64,
+}
+
+/// Dollars for a million jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Dollars {
+    /// The HTTP API.
+    pub api: f64,
+    /// Both functions, requests and duration.
+    pub lambda: f64,
+    /// The queue.
+    pub sqs: f64,
+    /// The table.
+    pub dynamodb: f64,
+    /// The logs, without keeping them.
+    pub logs: f64,
+    /// All of it.
+    pub total: f64,
+}
+
+/// What one job needs when it comes in by `flow`.
+#[must_use]
+pub fn per_job(load: &Load, flow: Flow) -> Usage {
+    let message = load.payload_kib + ENVELOPE_KIB;
+    let (jobs_per_request, jobs_per_batch) = match flow {
+        Flow::Single => (1.0, 1.0),
+        Flow::Batch => {
+            let fit = (API_REQUEST_KIB / load.payload_kib.max(0.001)).floor();
+            (fit.clamp(1.0, API_REQUEST_JOBS), load.batch_size)
+        }
+    };
+    let posts = (jobs_per_request * load.payload_kib / API_CHUNK_KIB).ceil().max(1.0);
+    let producer_runs = 1.0 / jobs_per_request + load.gets_per_job;
+    let consumer_runs = 1.0 / jobs_per_batch;
+    let milliseconds = producer_runs * CALLS_MS + consumer_runs * batch_ms(load, jobs_per_batch);
+    // The entry is put by the producer and by the claim; what completes it
+    // makes it larger.
+    let completion = (ENTRY_KIB + load.result_kib).ceil();
+    Usage {
+        api_requests: posts / jobs_per_request + load.gets_per_job,
+        invocations: producer_runs + consumer_runs,
+        gb_seconds: milliseconds / 1000.0 * load.memory_mb / 1024.0,
+        sqs_requests: 2.0 * sqs_transfer(message, jobs_per_request.min(jobs_per_batch))
+            + 1.0 / jobs_per_batch.min(SQS_CALL_MESSAGES),
+        write_units: 2.0 * ENTRY_KIB.ceil() + completion,
+        read_units: load.gets_per_job * ((ENTRY_KIB + load.result_kib) / 4.0).ceil(),
+        log_kib: (producer_runs + consumer_runs) * INVOCATION_LOG_KIB + JOB_LOG_KIB,
+    }
+}
+
+/// How long a batch of so many jobs takes.
+fn batch_ms(load: &Load, jobs: f64) -> f64 {
+    CALLS_MS + (jobs / JOBS_AT_ONCE).ceil() * load.job_ms
+}
+
+/// Requests that SQS counts for a message that is sent (or received) in calls of
+/// up to ten, when so many are there.
+fn sqs_transfer(message_kib: f64, messages: f64) -> f64 {
+    let fit = (SQS_CALL_KIB / message_kib).floor().clamp(1.0, SQS_CALL_MESSAGES);
+    let in_a_call = messages.min(fit);
+    (in_a_call * message_kib / SQS_CHUNK_KIB).ceil() / in_a_call
+}
+
+/// What a million such jobs cost.
+#[must_use]
+pub fn per_million(usage: &Usage, x86_64: bool) -> Dollars {
+    let gb_second = if x86_64 { PRICES.x86_64_gb_second } else { PRICES.arm64_gb_second };
+    let api = usage.api_requests * PRICES.million_api_requests.dollars;
+    let lambda = usage.invocations * PRICES.million_invocations.dollars
+        + usage.gb_seconds * gb_second.dollars * MILLION;
+    // Every message has a group, which makes the queue a fair one.
+    let sqs = usage.sqs_requests
+        * (PRICES.million_sqs_requests.dollars + PRICES.million_fair_requests.dollars);
+    let dynamodb = usage.write_units * PRICES.million_write_units.dollars
+        + usage.read_units * PRICES.million_read_units.dollars;
+    let logs = usage.log_kib * MILLION / KIB_PER_GIB * PRICES.log_gib.dollars;
+    Dollars { api, lambda, sqs, dynamodb, logs, total: api + lambda + sqs + dynamodb + logs }
+}
+
+/// Jobs that a flow's batches do each second at the template's concurrency.
+#[must_use]
+pub fn jobs_per_second(load: &Load, flow: Flow) -> f64 {
+    let jobs = match flow {
+        Flow::Single => 1.0,
+        Flow::Batch => load.batch_size,
+    };
+    load.maximum_concurrency * jobs * 1000.0 / batch_ms(load, jobs)
+}
+
+/// Dollars a month for a stack that does nothing: Lambda's pollers ask on.
+#[must_use]
+pub fn idle_month() -> f64 {
+    IDLE_RECEIVES_PER_DAY * DAYS_PER_MONTH / MILLION * PRICES.million_sqs_requests.dollars
+}
+
+/// One flow of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// What one job needs.
+    pub per_job: Usage,
+    /// What a million jobs cost.
+    pub dollars_per_million: Dollars,
+    /// What a month of the load costs, idle polling included.
+    pub dollars_per_month: f64,
+    /// How many jobs there can be, with the template's concurrency.
+    pub jobs_per_second: f64,
+    /// How many jobs a second the table takes when it is new, and at most.
+    pub table_bears: (f64, f64),
+}
+
+/// Everything that the command tells.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// What was asked.
+    pub load: Load,
+    /// Jobs that come one by one.
+    pub single: Line,
+    /// Jobs that come by many.
+    pub batch: Line,
+    /// What nothing at all costs in a month.
+    pub idle_dollars_per_month: f64,
+}
+
+impl Report {
+    /// Computes it.
+    #[must_use]
+    pub fn of(load: Load) -> Self {
+        let line = |flow| {
+            let per_job = per_job(&load, flow);
+            let dollars_per_million = per_million(&per_job, load.x86_64);
+            let jobs = load.jobs_per_day * DAYS_PER_MONTH / MILLION;
+            Line {
+                per_job,
+                dollars_per_million,
+                dollars_per_month: jobs * dollars_per_million.total + idle_month(),
+                jobs_per_second: jobs_per_second(&load, flow),
+                table_bears: (
+                    TABLE_WRITES.0 / per_job.write_units,
+                    TABLE_WRITES.1 / per_job.write_units,
+                ),
+            }
+        };
+        let (single, batch) = (line(Flow::Single), line(Flow::Batch));
+        Self { load, single, batch, idle_dollars_per_month: idle_month() }
+    }
+
+    /// The report for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { load, single, batch, .. } = self;
+        let row = |what: &str, digits: usize, of: fn(&Line) -> f64| {
+            format!("{what:<34}{:>12.digits$}{:>12.digits$}\n", of(single), of(batch))
+        };
+        let mut text = format!("{:<34}{:>12}{:>12}\n", "One job needs", "one by one", "by many");
+        text += &row("  HTTP API requests", 3, |line| line.per_job.api_requests);
+        text += &row("  invocations", 3, |line| line.per_job.invocations);
+        text += &row("  GB-seconds", 5, |line| line.per_job.gb_seconds);
+        text += &row("  SQS requests", 3, |line| line.per_job.sqs_requests);
+        text += &row("  DynamoDB write units", 0, |line| line.per_job.write_units);
+        text += &row("  DynamoDB read units", 0, |line| line.per_job.read_units);
+        text += &row("  log, KiB", 2, |line| line.per_job.log_kib);
+        text += "\nA million jobs cost, dollars\n";
+        text += &row("  HTTP API", 2, |line| line.dollars_per_million.api);
+        text += &row("  Lambda", 2, |line| line.dollars_per_million.lambda);
+        text += &row("  SQS", 2, |line| line.dollars_per_million.sqs);
+        text += &row("  DynamoDB", 2, |line| line.dollars_per_million.dynamodb);
+        text += &row("  CloudWatch Logs", 2, |line| line.dollars_per_million.logs);
+        text += &row("  together", 2, |line| line.dollars_per_million.total);
+        text += "\n";
+        text += &row("A month of this, dollars", 2, |line| line.dollars_per_month);
+        let title = format!("Jobs/s, {} batches at a time", load.maximum_concurrency);
+        text += &row(&title, 0, |line| line.jobs_per_second);
+        text += &row("Jobs/s that a new table bears", 0, |line| line.table_bears.0);
+        text += &row("Jobs/s that any table may bear", 0, |line| line.table_bears.1);
+        text + &format!(
+            "Jobs/s that come in, on average   {:>12.0}\nA month of nothing, dollars       {:>12.2}\n",
+            load.jobs_per_day / 86_400.0,
+            self.idle_dollars_per_month
+        )
+    }
+}
+
+/// Prints the report.
+///
+/// # Errors
+///
+/// A figure that cannot be computed with.
+#[expect(clippy::print_stdout, reason = "the figures are what the command is for")]
+pub fn print(load: Load, json: bool) -> Result<()> {
+    let Load { jobs_per_day, payload_kib, job_ms, .. } = load;
+    let sizes = [load.batch_size, load.maximum_concurrency, load.memory_mb];
+    ensure!(sizes.iter().all(|size| *size >= 1.0), "sizes begin at 1");
+    let amounts = [jobs_per_day, payload_kib, job_ms, load.gets_per_job, load.result_kib];
+    ensure!(amounts.iter().all(|amount| *amount >= 0.0), "amounts begin at 0");
+    let report = Report::of(load);
+    if json {
+        println!("{}", serde_json::to_string_pretty(&report).context("no JSON of this")?);
+    } else {
+        print!("{}", report.text());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOAD: Load = Load {
+        jobs_per_day: 1e6,
+        payload_kib: 1.0,
+        job_ms: 80.0,
+        batch_size: 10.0,
+        maximum_concurrency: 10.0,
+        memory_mb: 1024.0,
+        gets_per_job: 0.0,
+        result_kib: 0.0,
+        x86_64: false,
+    };
+
+    fn near(left: f64, right: f64) {
+        assert!((left - right).abs() < 1e-6, "{left} is not {right}");
+    }
+
+    #[test]
+    fn a_small_job_is_sent_received_and_deleted_by_one_request_each() {
+        let usage = per_job(&LOAD, Flow::Single);
+        near(usage.api_requests, 1.0);
+        near(usage.invocations, 2.0);
+        near(usage.sqs_requests, 3.0);
+        near(usage.write_units, 3.0);
+        // 20 ms in the producer, 20 + 80 in the consumer, at 1 GB.
+        near(usage.gb_seconds, 0.12);
+    }
+
+    #[test]
+    fn many_jobs_share_requests_and_invocations() {
+        let usage = per_job(&LOAD, Flow::Batch);
+        near(usage.api_requests, 1.0 / 500.0);
+        near(usage.invocations, 1.0 / 500.0 + 0.1);
+        near(usage.sqs_requests, 0.3);
+        near(usage.write_units, 3.0);
+        near(usage.gb_seconds, 0.02 / 500.0 + 0.1 / 10.0);
+    }
+
+    #[test]
+    fn what_is_large_counts_more_than_once() {
+        let large = Load { payload_kib: 700.0, result_kib: 10.0, gets_per_job: 2.0, ..LOAD };
+        let usage = per_job(&large, Flow::Single);
+        near(usage.api_requests, 4.0); // 700 of 512 KiB, and two questions
+        near(usage.sqs_requests, 2.0 * 11.0 + 1.0); // 700.5 of 64 KiB
+        near(usage.write_units, 1.0 + 1.0 + 11.0);
+        near(usage.read_units, 2.0 * 3.0);
+        // Eight fit into a request, and one into a call to SQS.
+        let usage = per_job(&large, Flow::Batch);
+        near(usage.api_requests, 11.0 / 8.0 + 2.0);
+        near(usage.sqs_requests, 2.0 * 11.0 + 0.1);
+    }
+
+    #[test]
+    fn a_million_jobs_cost_what_their_parts_cost() {
+        let usage = Usage {
+            api_requests: 1.0,
+            invocations: 2.0,
+            gb_seconds: 0.1,
+            sqs_requests: 3.0,
+            write_units: 3.0,
+            read_units: 1.0,
+            log_kib: 1.048_576,
+        };
+        let dollars = per_million(&usage, false);
+        near(dollars.api, 1.0);
+        near(dollars.lambda, 0.4 + 1.333_34);
+        near(dollars.sqs, 3.0 * 0.5);
+        near(dollars.dynamodb, 3.0 * 0.625 + 0.125);
+        near(dollars.logs, 0.5);
+        near(per_million(&usage, true).lambda, 0.4 + 1.666_67);
+    }
+
+    #[test]
+    fn throughput_is_what_the_batches_allow() {
+        near(jobs_per_second(&LOAD, Flow::Single), 100.0);
+        near(jobs_per_second(&LOAD, Flow::Batch), 1000.0);
+        // 25 jobs run in three rounds of ten.
+        let large = Load { batch_size: 25.0, ..LOAD };
+        near(jobs_per_second(&large, Flow::Batch), 10.0 * 25.0 / 0.26);
+    }
+
+    #[test]
+    fn an_idle_queue_is_polled_all_the_same() {
+        near(idle_month(), 21_600.0 * 30.0 * 0.4 / 1e6);
+    }
+}
