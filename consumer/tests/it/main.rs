@@ -3,12 +3,14 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a test that cannot go on must fail"
 )]
 
 mod batches;
 mod claims;
 mod dead_letters;
+mod emails;
 mod logs;
 mod outcomes;
 mod retries;
@@ -17,3 +19,4 @@ mod samples;
 mod sdk;
 mod settlements;
 mod time;
+mod webhooks;
