@@ -50,7 +50,6 @@ impl<L: Fn(&str) -> Option<String>> Environment<L> {
 
     /// A variable that may be left out (`Some(None)`) and must not show in a
     /// log; `None` after its problem was noted.
-    #[expect(clippy::option_option, reason = "as in the other readers, `None` is a problem")]
     pub fn secret<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<Option<T>> {
         match self.text(name).map(|text| text.parse()) {
             None => Some(None),

@@ -12,5 +12,5 @@ mod welcome_email;
 #[cfg(feature = "probe")]
 pub use probe::{Probe, Step};
 pub use report::{Report, Row};
-pub use webhook::{Body, Webhook};
+pub use webhook::Webhook;
 pub use welcome_email::{Language, WelcomeEmail};

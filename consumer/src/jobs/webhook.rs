@@ -107,15 +107,8 @@ impl Deliverer {
         *request.timeout_mut() = Some(webhook.timeout.min(context.time_left()));
         *request.headers_mut() = webhook.headers.clone();
         let headers = request.headers_mut();
-        let mut text = "";
-        if let Some(body) = &webhook.body {
-            headers.insert(http::header::CONTENT_TYPE, body.content_type.clone());
-            text = &body.text;
-        }
-        self.sign(webhook, text, context, headers, self.clock.now())?;
-        if webhook.body.is_some() {
-            *request.body_mut() = Some(text.to_owned().into());
-        }
+        self.sign(webhook, context, headers, self.clock.now())?;
+        *request.body_mut() = webhook.body.clone().map(Into::into);
         Ok(request)
     }
 
@@ -123,7 +116,6 @@ impl Deliverer {
     fn sign(
         &self,
         webhook: &Webhook,
-        body: &str,
         context: &JobContext,
         headers: &mut HeaderMap,
         now: Timestamp,
@@ -132,6 +124,7 @@ impl Deliverer {
         headers.insert("x-job-attempt", context.attempt.into());
         headers.insert("webhook-timestamp", now.as_seconds().into());
         if let Some(host) = webhook.url.host() {
+            let body = webhook.body.as_deref().unwrap_or_default();
             let signatures = self.settings.secrets.sign(&name(&host), &id, now, body)?;
             if let Some(signatures) = signatures {
                 headers.insert("webhook-signature", signatures.parse()?);

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -36,22 +37,14 @@ pub struct Webhook {
     pub url: Url,
     /// Its method.
     pub method: Method,
-    /// Headers of the one who asks. None of them is one that HTTP needs itself,
-    /// or that the delivery sets. They may hold credentials.
+    /// Headers of the one who asks, and the body's media type. None of them is
+    /// one that HTTP needs itself, or that the delivery sets. They may hold
+    /// credentials.
     pub headers: HeaderMap,
-    /// What is sent.
-    pub body: Option<Body>,
+    /// What is sent, every byte of it.
+    pub body: Option<String>,
     /// How long it may take, answer included.
     pub timeout: Duration,
-}
-
-/// What is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Body {
-    /// Its media type.
-    pub content_type: HeaderValue,
-    /// Every byte of it.
-    pub text: String,
 }
 
 /// Asks for an HTTP request to somebody else's system.
@@ -142,14 +135,21 @@ impl Payload for Webhook {
             invalid.push("/timeout_seconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}"));
         }
         let timeout = Duration::from_secs(seconds);
-        let (Some(url), Some(headers), Some(body)) = (url, headers, body) else {
+        let (Some(url), Some(mut headers), Some(body)) = (url, headers, body) else {
             return Err(invalid);
         };
+        let body = body.map(|(content_type, text)| {
+            headers.insert(CONTENT_TYPE, content_type);
+            text
+        });
         invalid.or(Self { url, method, headers, body, timeout })
     }
 }
 
-fn body(body: Option<&RawValue>, content_type: Option<&str>) -> Result<Option<Body>, Invalid> {
+/// A body that is sent, behind its media type.
+type Typed = (HeaderValue, String);
+
+fn body(body: Option<&RawValue>, content_type: Option<&str>) -> Result<Option<Typed>, Invalid> {
     let Some(body) = body else {
         return match content_type {
             Some(_) => Err(Invalid::one("/content_type", "must be left out without a body")),
@@ -158,7 +158,7 @@ fn body(body: Option<&RawValue>, content_type: Option<&str>) -> Result<Option<Bo
     };
     let Some(content_type) = content_type else {
         let content_type = HeaderValue::from_static("application/json");
-        return Ok(Some(Body { content_type, text: body.get().to_owned() }));
+        return Ok(Some((content_type, body.get().to_owned())));
     };
     let mut invalid = Invalid::default();
     let content_type = headers::media_type(content_type)
@@ -169,7 +169,7 @@ fn body(body: Option<&RawValue>, content_type: Option<&str>) -> Result<Option<Bo
         invalid.push("/body", "must be a string, since there is a content_type");
     }
     match (content_type, text) {
-        (Some(content_type), Some(text)) => Ok(Some(Body { content_type, text })),
+        (Some(content_type), Some(text)) => Ok(Some((content_type, text))),
         _ => Err(invalid),
     }
 }
@@ -221,20 +221,18 @@ mod tests {
             "null",
             "-0.0",
         ] {
-            let body = with(&format!(r#""body":{text}"#)).unwrap().body.unwrap();
-            assert_eq!(
-                (&*body.text, body.content_type.to_str().unwrap()),
-                (text, "application/json")
-            );
+            let webhook = with(&format!(r#""body":{text}"#)).unwrap();
+            assert_eq!(webhook.body.as_deref(), Some(text));
+            assert_eq!(webhook.headers[CONTENT_TYPE], "application/json");
         }
     }
 
     #[test]
     fn a_string_with_its_content_type_is_sent_as_its_text() {
-        let body = with(r#""body":"a=\"b\"\n","content_type":"text/plain; charset=utf-8""#);
-        let body = body.unwrap().body.unwrap();
-        assert_eq!(body.text, "a=\"b\"\n");
-        assert_eq!(body.content_type, "text/plain; charset=utf-8");
+        let webhook = with(r#""body":"a=\"b\"\n","content_type":"text/plain; charset=utf-8""#);
+        let webhook = webhook.unwrap();
+        assert_eq!(webhook.body.as_deref(), Some("a=\"b\"\n"));
+        assert_eq!(webhook.headers[CONTENT_TYPE], "text/plain; charset=utf-8");
         assert_eq!(pointers(r#""body":{},"content_type":"text/plain""#), ["/body"]);
         assert_eq!(pointers(r#""content_type":"text/plain""#), ["/content_type"]);
         assert_eq!(pointers(r#""body":"","content_type":null"#), ["/content_type"]);

@@ -7,23 +7,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const SPECIAL_V4: [(Ipv4Addr, u32); 16] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8), // "this network"; connects to loopback
-    (Ipv4Addr::new(10, 0, 0, 0), 8), // private
+const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
+    (Ipv4Addr::UNSPECIFIED, 8),         // "this network"; connects to loopback
+    (Ipv4Addr::new(10, 0, 0, 0), 8),    // private
     (Ipv4Addr::new(100, 64, 0, 0), 10), // carrier-grade NAT
-    (Ipv4Addr::new(127, 0, 0, 0), 8), // loopback; on Lambda, the runtime API
+    (Ipv4Addr::new(127, 0, 0, 0), 8),   // loopback; on Lambda, the runtime API
     (Ipv4Addr::new(169, 254, 0, 0), 16), // link-local; instance metadata
     (Ipv4Addr::new(172, 16, 0, 0), 12), // private
-    (Ipv4Addr::new(192, 0, 0, 0), 24), // protocol assignments
-    (Ipv4Addr::new(192, 0, 2, 0), 24), // documentation
+    (Ipv4Addr::new(192, 0, 0, 0), 24),  // protocol assignments
+    (Ipv4Addr::new(192, 0, 2, 0), 24),  // documentation
     (Ipv4Addr::new(192, 88, 99, 0), 24), // 6to4 relays
     (Ipv4Addr::new(192, 168, 0, 0), 16), // private
     (Ipv4Addr::new(198, 18, 0, 0), 15), // benchmarking
     (Ipv4Addr::new(198, 51, 100, 0), 24), // documentation
     (Ipv4Addr::new(203, 0, 113, 0), 24), // documentation
-    (Ipv4Addr::new(224, 0, 0, 0), 4), // multicast
-    (Ipv4Addr::new(240, 0, 0, 0), 4), // reserved, and broadcast
-    (Ipv4Addr::new(168, 63, 129, 16), 32), // Azure's host, for who runs elsewhere
+    (Ipv4Addr::new(224, 0, 0, 0), 4),   // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4),   // reserved, and broadcast
 ];
 
 const GLOBAL_UNICAST: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
@@ -107,7 +106,6 @@ mod tests {
                 "100.127.255.255",
                 "127.0.0.1",
                 "127.255.255.255",
-                "168.63.129.16",
                 "169.254.0.0",
                 "169.254.169.254",
                 "169.254.170.2",

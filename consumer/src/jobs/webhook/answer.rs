@@ -76,13 +76,13 @@ pub(super) async fn read(answer: Response, now: Timestamp) -> Result<Delivery, J
 /// and time-outs of the receiver's own, too many requests, and its failures,
 /// except for those that say that it never will (501, 505).
 fn verdict(status: StatusCode, headers: &HeaderMap) -> Verdict {
-    match status.as_u16() {
-        200..=299 => Verdict::Accepted,
-        _ if is_aborted(headers) => Verdict::Never,
-        408 | 409 | 425 | 429 => Verdict::Again,
-        501 | 505 => Verdict::Never,
-        500..=599 => Verdict::Again,
-        _ => Verdict::Never,
+    let may_pass = matches!(status.as_u16(), 408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599);
+    if status.is_success() {
+        Verdict::Accepted
+    } else if may_pass && !is_aborted(headers) {
+        Verdict::Again
+    } else {
+        Verdict::Never
     }
 }
 
@@ -161,7 +161,8 @@ mod tests {
         for status in 200..600_u16 {
             let expected = match status {
                 200..=299 => Verdict::Accepted,
-                408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599 => Verdict::Again,
+                501 | 505 => Verdict::Never,
+                408 | 409 | 425 | 429 | 500.. => Verdict::Again,
                 _ => Verdict::Never,
             };
             let status = StatusCode::from_u16(status).unwrap();

@@ -1,13 +1,12 @@
 //! The words of the e-mail.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use lettre::error::Error as LetterError;
 use lettre::message::{Mailbox, MultiPart};
 use lettre::{Address, Message};
 use shared::Timestamp;
 use shared::jobs::{Language, WelcomeEmail};
-use std::time::Duration;
 
 /// Why an e-mail cannot be written.
 #[derive(Debug, thiserror::Error)]
