@@ -1,5 +1,6 @@
 //! Welcome e-mails, sent to a real SMTP server on loopback that goes wrong at
 //! every point of the conversation.
+#![expect(clippy::disallowed_methods, reason = "a test's server is no handler's work")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -100,7 +101,7 @@ async fn converse(
                     return;
                 }
             }
-            point = AFTER_THE_MESSAGE.to_owned();
+            AFTER_THE_MESSAGE.clone_into(&mut point);
             continue;
         }
         let mut line = String::new();

@@ -1,4 +1,5 @@
 //! Webhooks, delivered to a real HTTP server on loopback.
+#![expect(clippy::disallowed_methods, reason = "a test's server is no handler's work")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
