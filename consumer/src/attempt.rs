@@ -18,7 +18,7 @@ use crate::deadline::Deadline;
 use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT};
 use crate::event::Record;
 use crate::handler::{ErrorKind, JobContext, JobError};
-use crate::jobs;
+use crate::jobs::Handlers;
 use crate::outcome::{Outcome, reason};
 use crate::settle::{Settled, completion, failure, settle};
 use crate::tasks::Tasks;
@@ -63,7 +63,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             return self.settle(message, record, lease, end, deadline).await;
         }
         let context = context(&claimant, record, deadline);
-        let end = run(&message.job, &context).await;
+        let end = run(&self.handlers, &message.job, &context).await;
         let is_done = matches!(end, End::Done { .. });
         // What was not done may run again as soon as its entry says so. While a
         // thread is still at it, the lease must hold.
@@ -204,13 +204,13 @@ fn context(claimant: &Claimant<'_>, record: &Record, deadline: &Deadline) -> Job
 }
 
 /// Runs the handler until it ends, panics, or must be stopped.
-async fn run(job: &Job, context: &JobContext) -> End {
+async fn run(handlers: &Handlers, job: &Job, context: &JobContext) -> End {
     let unexpected = |error: String| match job.interrupted() {
         Interrupted::Retry => End::Retryable { error, not_before: None },
         Interrupted::Hold => End::Interrupted { error },
     };
     let run = async {
-        match timeout_at(context.stop_at, jobs::run(job, context)).await {
+        match timeout_at(context.stop_at, handlers.run(job, context)).await {
             Ok(Ok(result)) => End::Done { result },
             Ok(Err(JobError { kind, source })) => {
                 let error = clean(&causes(&*source));
@@ -224,7 +224,7 @@ async fn run(job: &Job, context: &JobContext) -> End {
         }
     };
     // A panic, also of what is dropped, leaves nothing behind that another
-    // record could see: handlers share no state.
+    // record could see: handlers share clients, which are made for that.
     let ended = AssertUnwindSafe(run).catch_unwind().await;
     ended.unwrap_or_else(|panic| unexpected(clean(&format!("panicked: {}", panic_text(&*panic)))))
 }

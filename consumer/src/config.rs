@@ -7,6 +7,7 @@ use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
 use shared::telemetry::LogLevel;
 
 use crate::backoff::{Backoff, LONGEST_DELAY};
+use crate::jobs;
 
 /// Limits of one call to DynamoDB or SQS.
 ///
@@ -26,6 +27,8 @@ pub struct Config {
     pub table_name: String,
     /// How it treats its records.
     pub settings: Settings,
+    /// What its handlers need to know.
+    pub jobs: jobs::Settings,
     /// How much is logged.
     pub log_level: LogLevel,
 }
@@ -61,12 +64,14 @@ impl Config {
         let table_name = env.required("TABLE_NAME");
         let log_level = env.optional("LOG_LEVEL", LogLevel::DEFAULT);
         let settings = read_settings(&mut env);
+        let jobs = jobs::Settings::read(&mut env);
         env.finish(|| {
             Some(Self {
                 queue_url: queue_url?,
                 dead_letter_queue_url: dead_letter_queue_url?,
                 table_name: table_name?,
                 settings: settings?,
+                jobs: jobs?,
                 log_level: log_level?,
             })
         })
@@ -175,5 +180,31 @@ mod tests {
         check(&[("BACKOFF_CAP_SECONDS", "1")], "larger than BACKOFF_CAP_SECONDS");
         check(&[("QUEUE_RETENTION_SECONDS", "18000")], "must be less than QUEUE_RETENTION_SECONDS");
         check(&[("ENTRY_TTL_DAYS", "7")], "ENTRY_TTL_DAYS");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_kinds_shows_with_the_rest_but_no_secret_does() {
+        let error = from(&[
+            ("TABLE_NAME", ""),
+            ("WEBHOOK_ALLOWED_HOSTS", "https://erp.internal"),
+            ("WEBHOOK_ALLOW_HTTP", "yes"),
+            ("WEBHOOK_SECRETS", r#"{"partner.example":["hunter2"]}"#),
+            ("SMTP_URL", "smtp://user:hunter2@mail.example.org?tls=maybe"),
+            ("EMAIL_FROM", "nobody"),
+        ]);
+        let error = error.unwrap_err().to_string();
+        for name in [
+            "TABLE_NAME",
+            "WEBHOOK_ALLOWED_HOSTS",
+            "WEBHOOK_ALLOW_HTTP",
+            "WEBHOOK_SECRETS",
+            "SMTP_URL",
+            "EMAIL_FROM",
+        ] {
+            assert!(error.contains(name), "{name} in {error}");
+        }
+        assert!(!error.contains("hunter2"), "{error}");
+        check(&[("EMAIL_FROM", "hello@relevo.example")], "SMTP_URL and EMAIL_FROM go together");
+        check(&[("SMTP_URL", "smtps://mail.example.org")], "SMTP_URL and EMAIL_FROM go together");
     }
 }

@@ -49,6 +49,7 @@ use shared::{Clock, Ids, JobTable, Random, Timestamp};
 use crate::batch::BatchError;
 use crate::config::Settings;
 pub use crate::deadline::Deadline;
+use crate::jobs::Handlers;
 pub use crate::outcome::Outcome;
 use crate::queue::RetryQueue;
 
@@ -61,6 +62,8 @@ pub struct Consumer<T, Q> {
     pub queue: Q,
     /// The numbers that decide how records are treated.
     pub settings: Settings,
+    /// What runs the jobs.
+    pub handlers: Handlers,
     /// Tells the time.
     pub clock: Clock,
     /// Makes lease tokens.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use consumer::Consumer;
 use consumer::config::{CALL_LIMITS, Config};
+use consumer::jobs::Handlers;
 use consumer::queue::SqsRetryQueue;
 use shared::table::DynamoJobTable;
 use shared::telemetry::{self, LogLevel};
@@ -29,11 +30,13 @@ async fn start() -> anyhow::Result<()> {
     telemetry::init(config.log_level);
     let sdk_config = aws::loader(CALL_LIMITS).load().await;
     let queue = SqsRetryQueue::new(&sdk_config, config.queue_url, config.dead_letter_queue_url);
+    let clock = Clock::system();
     consumer::run(Consumer {
         table: DynamoJobTable::new(&sdk_config, config.table_name),
         queue,
         settings: config.settings,
-        clock: Clock::system(),
+        handlers: Handlers::new(config.jobs, clock.clone()),
+        clock,
         ids: Ids::random(),
         random: Random::system(),
     })

@@ -48,6 +48,16 @@ impl<L: Fn(&str) -> Option<String>> Environment<L> {
         }
     }
 
+    /// A variable that may be left out (`Some(None)`) and must not show in a
+    /// log; `None` after its problem was noted.
+    pub fn secret<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<Option<T>> {
+        match self.text(name).map(|text| text.parse()) {
+            None => Some(None),
+            Some(Ok(value)) => Some(Some(value)),
+            Some(Err(error)) => self.problem(format!("{name}: {error}")),
+        }
+    }
+
     /// Notes a problem if `value` lies outside `range`.
     pub fn within<T: PartialOrd + Display>(
         &mut self,
@@ -201,6 +211,14 @@ mod tests {
         {
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_not_told() {
+        let mut env = Environment::new(|_| Some("hunter2".to_owned()));
+        assert_eq!(env.secret::<u32>("SECRET"), None);
+        let error = env.finish(|| Some(())).expect_err("no number").to_string();
+        assert!(error.contains("SECRET: invalid digit") && !error.contains("hunter2"), "{error}");
     }
 
     #[test]

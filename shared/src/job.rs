@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 #[cfg(feature = "probe")]
 use crate::jobs::Probe;
-use crate::jobs::Report;
+use crate::jobs::{Report, Webhook, WelcomeEmail};
 use crate::validation::Invalid;
 
 /// What a kind's payload type must tell.
@@ -159,6 +159,10 @@ macro_rules! jobs {
 jobs! {
     /// Exact figures per group of a list of amounts.
     Report,
+    /// An HTTP request to somebody else's system.
+    Webhook,
+    /// The e-mail that welcomes a candidate, sent once.
+    WelcomeEmail,
     /// Fails, panics or hangs as its payload says; in test builds only.
     #[cfg(feature = "probe")]
     Probe,

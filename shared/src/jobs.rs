@@ -6,7 +6,11 @@
 #[cfg(feature = "probe")]
 mod probe;
 mod report;
+mod webhook;
+mod welcome_email;
 
 #[cfg(feature = "probe")]
 pub use probe::{Probe, Step};
 pub use report::{Report, Row};
+pub use webhook::Webhook;
+pub use welcome_email::{Language, WelcomeEmail};

@@ -113,12 +113,16 @@ pub fn read<'a, T: serde::Deserialize<'a>>(text: &'a RawValue) -> Result<T, Inva
     })
 }
 
+/// The JSON pointer to the member of an object with this `key`.
+#[must_use]
+pub fn pointer_to(key: &str) -> String {
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
 /// The path as a JSON pointer.
 fn json_pointer(path: &Path) -> String {
     path.iter().fold(String::new(), |pointer, segment| match segment {
-        Segment::Map { key } => {
-            format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
-        }
+        Segment::Map { key } => pointer + &pointer_to(key),
         Segment::Seq { index } => format!("{pointer}/{index}"),
         Segment::Enum { .. } | Segment::Unknown => pointer,
     })

@@ -9,6 +9,7 @@
 mod batches;
 mod claims;
 mod dead_letters;
+mod emails;
 mod logs;
 mod outcomes;
 mod retries;
@@ -17,3 +18,4 @@ mod samples;
 mod sdk;
 mod settlements;
 mod time;
+mod webhooks;

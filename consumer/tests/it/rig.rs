@@ -11,12 +11,13 @@ use consumer::backoff::Backoff;
 use consumer::batch::BatchError;
 use consumer::config::Settings;
 use consumer::jobs::probe::{Runs, runs};
+use consumer::jobs::{self, Handlers};
 use consumer::queue::{DeadLetter, RetryQueue};
 use consumer::{Consumer, Deadline};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::aws::CallError;
-use shared::config::EntryTtl;
+use shared::config::{EntryTtl, Environment};
 use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
 use shared::{
     Clock, Fingerprint, Ids, JobEntry, JobId, JobTable, Principal, Random, State, Timestamp,
@@ -46,15 +47,28 @@ impl Rig {
             max_result_bytes: 64 * 1024,
             entry_ttl: EntryTtl::DEFAULT,
         };
+        let clock = Clock::new(move || START + started.elapsed());
         let consumer = Consumer {
             table: FaultyTable::default(),
             queue: RecordingQueue::default(),
             settings,
-            clock: Clock::new(move || START + started.elapsed()),
+            handlers: Handlers::new(jobs::Settings::default(), clock.clone()),
+            clock,
             ids: Ids::random(),
             random: Random::new(|| 1.0),
         };
         Self { consumer }
+    }
+
+    /// A consumer whose handlers are configured by these variables.
+    pub(crate) fn configured(variables: &[(&str, &str)]) -> Self {
+        let find = |name: &str| variables.iter().find(|(there, _)| *there == name);
+        let mut env = Environment::new(|name| find(name).map(|(_, text)| (*text).to_owned()));
+        let settings = jobs::Settings::read(&mut env);
+        let settings = env.finish(|| settings).unwrap();
+        let mut rig = Self::new();
+        rig.consumer.handlers = Handlers::new(settings, rig.consumer.clock.clone());
+        rig
     }
 
     /// A consumer that runs its records one after the other, in their order.

@@ -39,3 +39,16 @@ async fn the_poison_record_of_a_batch_is_a_dead_letter() {
     }
     assert_eq!(rig.letters().len(), 1);
 }
+
+/// Without a mail server, and with a partner that does not exist.
+#[tokio::test]
+async fn the_kinds_that_reach_out_are_understood() {
+    for (name, state) in
+        [("sqs-webhook.json", State::Queued), ("sqs-welcome-email.json", State::Failed)]
+    {
+        let (rig, event) = (Rig::new(), sample(name));
+        rig.answer(&event).await.unwrap();
+        let entry = rig.consumer.table.entries.entry(job_ids(&event)[0]).unwrap();
+        assert_eq!(entry.state, state, "{name}: {:?}", entry.error);
+    }
+}

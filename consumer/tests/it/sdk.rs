@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use consumer::backoff::Backoff;
 use consumer::batch::BatchError;
 use consumer::config::{CALL_LIMITS, Settings};
+use consumer::jobs::{self, Handlers};
 use consumer::queue::SqsRetryQueue;
 use consumer::{Consumer, Deadline};
 use serde_json::value::RawValue;
@@ -32,6 +33,7 @@ async fn consumer_of(aws: &FakeAws) -> Consumer<DynamoJobTable, SqsRetryQueue> {
             max_result_bytes: 64 * 1024,
             entry_ttl: EntryTtl::DEFAULT,
         },
+        handlers: Handlers::new(jobs::Settings::default(), Clock::system()),
         clock: Clock::system(),
         ids: Ids::random(),
         random: Random::new(|| 1.0),

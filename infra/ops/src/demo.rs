@@ -1,6 +1,8 @@
 //! `cargo ops demo`: sends real jobs through the real template and checks what
 //! comes of them.
 
+mod outside;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -39,7 +41,7 @@ pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
     let local = Local::start(workspace, options, progress).await?;
     let requests = Requests::read(workspace)?;
     let step = progress.step("Jobs");
-    let rows = tell_all(&local.stack, &requests, |title| step.at(title)).await;
+    let rows = tell_all(&local, &requests, |title| step.at(title)).await;
     step.done(&format!("{} stories", rows.len()));
     println!("\n{}\n", table(&rows));
     let broken: Vec<_> = rows.iter().filter_map(Row::broken).collect();
@@ -66,7 +68,8 @@ impl Requests {
     }
 }
 
-async fn tell_all(stack: &Stack, requests: &Requests, show: impl Fn(&'static str)) -> Vec<Row> {
+async fn tell_all(local: &Local, requests: &Requests, show: impl Fn(&'static str)) -> Vec<Row> {
+    let stack = &local.stack;
     let mut rows = Vec::new();
     let title = "A report";
     show(title);
@@ -83,6 +86,15 @@ async fn tell_all(stack: &Stack, requests: &Requests, show: impl Fn(&'static str
     let title = "A message that is no job, between two that are";
     show(title);
     rows.push(Row::new(title, a_poison_message(stack, requests).await));
+    let title = "A webhook whose receiver is busy, twice";
+    show(title);
+    rows.push(Row::new(title, outside::a_busy_receiver(local).await));
+    let title = "A webhook whose receiver is gone";
+    show(title);
+    rows.push(Row::new(title, outside::a_receiver_that_is_gone(local).await));
+    let title = "An e-mail, asked for by two services";
+    show(title);
+    rows.push(Row::new(title, outside::an_email_asked_for_twice(local).await));
     rows
 }
 

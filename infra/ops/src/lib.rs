@@ -22,6 +22,7 @@ pub mod prices;
 pub mod process;
 pub mod progress;
 pub mod prove;
+pub mod receivers;
 pub mod role;
 pub mod sign;
 pub mod stack;

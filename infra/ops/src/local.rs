@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use crate::emulator::{self, Emulator};
 use crate::functions::{self, FUNCTIONS, Profile};
 use crate::progress::Progress;
+use crate::receivers::Receivers;
 use crate::stack::Stack;
 use crate::tools::Tools;
 use crate::workspace::Workspace;
@@ -26,6 +27,8 @@ pub struct Local {
     pub emulator: Emulator,
     /// The tools that did it.
     pub tools: Tools,
+    /// Who gets what the jobs send.
+    pub receivers: Receivers,
     template: PathBuf,
 }
 
@@ -64,9 +67,12 @@ impl Local {
         let emulator = Emulator::start(&tools, options.port).await?;
         step.done(&emulator.endpoint());
         let step = progress.step("Stack, from infra/template.yaml");
-        let stack = deploy(&emulator, &tools, &template, STACK, options.parameters).await?;
+        let receivers = Receivers::start(&tools)?;
+        let theirs = receivers.parameters();
+        let stack =
+            deploy(&emulator, &tools, &template, STACK, &theirs, options.parameters).await?;
         step.done("deployed");
-        Ok(Self { stack, emulator, tools, template })
+        Ok(Self { stack, emulator, tools, receivers, template })
     }
 
     /// Deploys the same template and functions once more, under another name.
@@ -75,7 +81,8 @@ impl Local {
     ///
     /// The emulator refused.
     pub async fn another_stack(&self, name: &str, parameters: &[(&str, &str)]) -> Result<Stack> {
-        deploy(&self.emulator, &self.tools, &self.template, name, parameters).await
+        let theirs = self.receivers.parameters();
+        deploy(&self.emulator, &self.tools, &self.template, name, &theirs, parameters).await
     }
 }
 
@@ -84,9 +91,11 @@ async fn deploy(
     tools: &Tools,
     template: &std::path::Path,
     name: &str,
+    of_the_receivers: &[(&'static str, String)],
     parameters: &[(&str, &str)],
 ) -> Result<Stack> {
     let mut all = vec![("Architecture", functions::architecture()?), ("AuthMode", "NONE")];
+    all.extend(of_the_receivers.iter().map(|(name, value)| (*name, value.as_str())));
     all.extend(parameters);
     Stack::deploy(emulator, tools, template, name, &all).await
 }

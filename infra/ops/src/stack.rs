@@ -169,12 +169,31 @@ impl Stack {
         patience: Duration,
     ) -> Result<aws_sdk_sqs::types::Message> {
         eventually(patience, "the message is in the dead-letter queue", async || {
-            self.find_dead_letter(body).await
+            self.find_dead_letter(|letter| letter == body).await
         })
         .await
     }
 
-    async fn find_dead_letter(&self, body: &str) -> Result<Option<aws_sdk_sqs::types::Message>> {
+    /// Takes a dead letter that names this job out of the dead-letter queue.
+    ///
+    /// # Errors
+    ///
+    /// There was none within `patience`, or the queue did not answer.
+    pub async fn wait_for_letter_of(
+        &self,
+        id: &str,
+        patience: Duration,
+    ) -> Result<aws_sdk_sqs::types::Message> {
+        eventually(patience, "the job's message is in the dead-letter queue", async || {
+            self.find_dead_letter(|letter| letter.contains(id)).await
+        })
+        .await
+    }
+
+    async fn find_dead_letter(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Option<aws_sdk_sqs::types::Message>> {
         let url = &self.outputs.dead_letter_queue_url;
         let received = self
             .sqs
@@ -188,7 +207,8 @@ impl Stack {
             .send()
             .await
             .context("could not read the dead-letter queue")?;
-        let letter = received.messages().iter().find(|message| message.body() == Some(body));
+        let mut letters = received.messages().iter();
+        let letter = letters.find(|letter| letter.body().is_some_and(&is_wanted));
         if let Some(handle) = letter.and_then(|letter| letter.receipt_handle()) {
             let delete = self.sqs.delete_message().queue_url(url).receipt_handle(handle);
             delete.send().await.context("could not delete the dead letter")?;

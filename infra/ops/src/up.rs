@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 use crate::functions::Profile;
@@ -12,6 +13,7 @@ use crate::local::{Local, Options};
 use crate::log_line::Style;
 use crate::logs::{Line, Tail};
 use crate::progress::Progress;
+use crate::receivers::describe;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
 
@@ -32,8 +34,14 @@ pub async fn run(
     let options = Options { profile: Profile::Release, port, parameters: &[] };
     let local = Local::start(workspace, options, progress).await?;
     print(&introduction(&local, &variables(&local.stack).await?))?;
-    follow(&local, |function, line| style.show(function, line).map_or(Ok(()), |line| print(&line)))
-        .await
+    let show = |function: &str, line: &Line| {
+        style.show(function, line).map_or(Ok(()), |line| print(&line))
+    };
+    let arrived = |event: &Value| match style {
+        Style::Json => print(&event.to_string()),
+        Style::Colored | Style::Plain => print(&describe(event)),
+    };
+    follow(&local, show, arrived).await
 }
 
 /// Not `println!`, which panics when whoever read it has gone, such as `head`.
@@ -41,13 +49,22 @@ fn print(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("could not write to stdout")
 }
 
-async fn follow(local: &Local, show: impl Fn(&str, &Line) -> Result<()>) -> Result<()> {
+async fn follow(
+    local: &Local,
+    show: impl Fn(&str, &Line) -> Result<()>,
+    arrived: impl Fn(&Value) -> Result<()>,
+) -> Result<()> {
     let stack = &local.stack;
     let mut functions = [
         ("producer", &stack.outputs.producer, Tail::default()),
         ("consumer", &stack.outputs.consumer, Tail::default()),
     ];
+    let mut told = 0;
     loop {
+        for event in local.receivers.seen().iter().skip(told) {
+            arrived(event)?;
+            told += 1;
+        }
         for (name, function, tail) in &mut functions {
             for line in tail.next(&stack.logs, function).await? {
                 show(name, &line)?;
@@ -74,8 +91,9 @@ async fn variables(stack: &Stack) -> Result<BTreeMap<String, String>> {
 /// What a person wants to copy from.
 fn introduction(local: &Local, variables: &BTreeMap<String, String>) -> String {
     let (api, endpoint) = (local.stack.api.base(), local.emulator.endpoint());
+    let receiver = local.receivers.url("/busy-twice");
     let exports: Vec<_> =
-        variables.iter().map(|(name, value)| format!("    export {name}={value}")).collect();
+        variables.iter().map(|(name, value)| format!("    export {name}='{value}'")).collect();
     format!(
         r#"
   API    {api}
@@ -83,6 +101,9 @@ fn introduction(local: &Local, variables: &BTreeMap<String, String>) -> String {
   Try:
     curl -i {api}/jobs -H 'content-type: application/json' -d @events/requests/report.json
     curl -i {api}/jobs/<id>
+    curl -i {api}/jobs -H 'content-type: application/json' -d @events/requests/welcome-email.json
+    curl -i {api}/jobs -H 'content-type: application/json' \
+      -d '{{"kind":"webhook","payload":{{"url":"{receiver}","body":{{"hello":"world"}}}}}}'
 
   For `cargo lambda watch`, `cargo lambda invoke` and the AWS CLI in another terminal:
     export PATH="$PWD/.venv/bin:$PATH"

@@ -13,6 +13,7 @@ mod events;
 mod fakes;
 mod gateways;
 mod intents;
+mod kinds;
 mod openapi;
 mod process;
 mod promise;

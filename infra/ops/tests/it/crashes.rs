@@ -159,7 +159,7 @@ async fn wait_until_running(stack: &Stack, id: &str) {
 }
 
 /// Kills this emulator's processes of a function, as a crash of their host would.
-fn kill(function: &str, endpoint: &str) {
+pub(crate) fn kill(function: &str, endpoint: &str) {
     let ours =
         [format!("AWS_LAMBDA_FUNCTION_NAME={function}"), format!("AWS_ENDPOINT_URL={endpoint}")];
     let mut killed = 0;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use consumer::backoff::Backoff;
 use consumer::config::Settings;
 use consumer::jobs::probe::runs;
+use consumer::jobs::{self, Handlers};
 use consumer::queue::{DeadLetter, RetryQueue};
 use consumer::{Consumer, Deadline};
 use serde_json::json;
@@ -353,11 +354,13 @@ fn consumer(
     script: &Arc<Script>,
 ) -> Consumer<ScriptedTable, ScriptedQueue> {
     let (began, token) = (script.began, uuid_of(invocation.token));
+    let clock = Clock::new(move || ZERO + began.elapsed());
     Consumer {
         table: ScriptedTable(Arc::clone(script)),
         queue: ScriptedQueue(Arc::clone(script)),
         settings: settings(invocation.max_receive_count),
-        clock: Clock::new(move || ZERO + began.elapsed()),
+        handlers: Handlers::new(jobs::Settings::default(), clock.clone()),
+        clock,
         ids: Ids::new(move |_| token),
         random: Random::new(|| 1.0),
     }

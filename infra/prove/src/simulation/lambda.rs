@@ -10,6 +10,7 @@ use std::time::Duration;
 use consumer::backoff::Backoff;
 use consumer::batch::BatchError;
 use consumer::config::{CALL_LIMITS, Settings};
+use consumer::jobs::{self, Handlers};
 use consumer::{Consumer, Deadline};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -48,6 +49,7 @@ impl Process {
     fn new(world: &Arc<World>, who: String) -> Self {
         let who: Arc<str> = who.into();
         let (world, patience) = (Arc::clone(world), CALL_LIMITS.operation);
+        let clock = world.clock();
         let consumer = Consumer {
             table: SimulatedTable { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
             queue: SimulatedQueue { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
@@ -59,7 +61,8 @@ impl Process {
                 max_result_bytes: 64 * 1024,
                 entry_ttl: EntryTtl::DEFAULT,
             },
-            clock: world.clock(),
+            handlers: Handlers::new(jobs::Settings::default(), clock.clone()),
+            clock,
             ids: world.ids(),
             random: world.chance(),
         };
