@@ -9,6 +9,7 @@
 mod batches;
 mod claims;
 mod dead_letters;
+mod fuzzed;
 mod logs;
 mod outcomes;
 mod retries;

@@ -18,6 +18,7 @@ pub mod messages;
 pub mod outputs;
 pub mod process;
 pub mod progress;
+pub mod prove;
 pub mod sign;
 pub mod stack;
 pub mod stories;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use ops::log_line::Style;
 use ops::progress::Progress;
 use ops::workspace::{Workspace, style_of_stdout};
-use ops::{demo, lint, up};
+use ops::{demo, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -36,6 +36,9 @@ enum Command {
     },
     /// Checks infra/template.yaml with cfn-lint.
     Lint,
+    /// Shows that the promises hold, for as long as one likes.
+    #[command(subcommand)]
+    Prove(prove::Proof),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,6 +64,7 @@ async fn run(command: Command) -> Result<()> {
             up::run(&workspace, port, style, progress).await
         }
         Command::Lint => lint::run(&workspace, progress).await,
+        Command::Prove(proof) => prove::run(proof, &workspace, progress).await,
     }
 }
 

@@ -1,4 +1,5 @@
 //! Tests of `shared` against real parts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
+mod fuzzed;
 mod job_table;
