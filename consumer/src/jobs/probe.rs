@@ -35,7 +35,8 @@ fn update<R>(id: JobId, change: impl FnOnce(&mut Runs) -> R) -> R {
     change(RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
 }
 
-/// Counts a handler as running until it ends, is dropped or panics.
+/// Counts a handler as running until it ends, is dropped or panics, and tells
+/// the log when that was.
 struct Running(JobId);
 
 impl Running {
@@ -52,6 +53,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         update(self.0, |runs| runs.running -= 1);
+        tracing::info!(job.id = %self.0, "handler ended");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The header `Idempotency-Key`, through the whole producer.
 #![no_main]
-#![allow(dead_code, reason = "the modules are those of the tests, and are not used whole")]
+#![allow(dead_code, unused_imports, reason = "the modules are the tests', and not used whole")]
 
 #[path = "../../../producer/tests/it/events.rs"]
 mod events;

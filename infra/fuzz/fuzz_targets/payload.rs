@@ -1,6 +1,6 @@
 //! Payloads of all kinds, and their fingerprints.
 #![no_main]
-#![allow(dead_code, reason = "the modules are those of the tests, and are not used whole")]
+#![allow(dead_code, unused_imports, reason = "the modules are the tests', and not used whole")]
 
 #[path = "../../../shared/tests/it/fuzzed.rs"]
 mod fuzzed;

@@ -29,7 +29,8 @@ pub async fn run(
     style: Style,
     progress: Progress,
 ) -> Result<()> {
-    let options = Options { profile: Profile::Release, port, parameters: &[] };
+    let options =
+        Options { profile: Profile::Release, port, parameters: &[], functions_endpoint: None };
     let local = Local::start(workspace, options, progress).await?;
     print(&introduction(&local, &variables(&local.stack).await?))?;
     follow(&local, |function, line| style.show(function, line).map_or(Ok(()), |line| print(&line)))

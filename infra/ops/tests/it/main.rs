@@ -21,5 +21,6 @@ mod jobs;
 mod policies;
 mod retries;
 mod routes;
+mod soak;
 mod support;
 mod template;
