@@ -37,7 +37,7 @@ use crate::workspace::Workspace;
 const PARAMETERS: [(&str, &str); 3] =
     [("ConsumerTimeout", "10"), ("BackoffBaseSeconds", "1"), ("BackoffCapSeconds", "2")];
 
-/// A record that could not be claimed for the third time waits for an hour.
+/// Ten thousand jobs take a quarter of an hour on two idle cores.
 const PATIENCE: Duration = Duration::from_mins(80);
 
 /// The queue counts as empty when it was found so that many times in a row: a

@@ -25,9 +25,8 @@ impl Fault {
     /// Of so many calls …
     pub(super) const OUT_OF: u32 = 1_000;
 
-    /// … so many meet this. Seven percent fail, so that of the three attempts
-    /// that the SDK makes, all fail for a few jobs out of ten thousand: each of
-    /// these waits for minutes, as it should.
+    /// … so many meet this. Eight percent fail, so that of the three attempts
+    /// that the SDK makes, all fail for a few jobs out of ten thousand.
     const SHARES: [(Self, u32); 8] = [
         (Self::Delayed, 30),
         (Self::LostCall, 15),

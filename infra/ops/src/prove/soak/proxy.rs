@@ -28,6 +28,11 @@ use super::fault::Fault;
 /// for an attempt lies within, so some of them count as lost.
 const LONGEST_DELAY_MS: u64 = 1_500;
 
+/// The longest that a record stays hidden, in seconds. A consumer that could
+/// not claim it asks for up to an hour; SQS may show it sooner, and a soak that
+/// waited for each of them would say no more.
+const LONGEST_HIDDEN: u64 = 60;
+
 /// A proxy that listens; it stops when dropped.
 #[derive(Debug)]
 pub(super) struct Proxy {
@@ -136,6 +141,7 @@ async fn answer(
 ) -> Result<Response<Full<Bytes>>, Dropped> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Dropped)?.to_bytes();
+    let body = shown_sooner(&parts.headers, body);
     shared.note(&parts.headers, &body);
     let (fault, delay) = shared.throw();
     if let Some(fault) = fault {
@@ -203,8 +209,7 @@ impl Shared {
 
     /// Notes the messages of `SendMessage` and `SendMessageBatch`.
     fn note(&self, headers: &HeaderMap, body: &[u8]) {
-        let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-        if !target.is_some_and(|target| target.starts_with("AmazonSQS.SendMessage")) {
+        if !target(headers).starts_with("AmazonSQS.SendMessage") {
             return;
         }
         let call: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -217,6 +222,29 @@ impl Shared {
             let by_id = sent.entry(queue.clone()).or_default();
             by_id.entry(job_id(&body)).or_default().insert(body);
         }
+    }
+}
+
+/// The service and operation of a call.
+fn target(headers: &HeaderMap) -> &str {
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    target.unwrap_or_default()
+}
+
+/// The call, if it is `ChangeMessageVisibility`, for [`LONGEST_HIDDEN`] at most.
+fn shown_sooner(headers: &HeaderMap, body: Bytes) -> Bytes {
+    const FIELD: &str = "VisibilityTimeout";
+    let mut call: Value = match target(headers) {
+        "AmazonSQS.ChangeMessageVisibility" => serde_json::from_slice(&body).unwrap_or_default(),
+        _ => return body,
+    };
+    let asked = call.get(FIELD).and_then(Value::as_u64).unwrap_or_default();
+    match call.as_object_mut() {
+        Some(fields) if asked > LONGEST_HIDDEN => {
+            fields.insert(FIELD.to_owned(), LONGEST_HIDDEN.into());
+            Bytes::from(call.to_string())
+        }
+        _ => body,
     }
 }
 
@@ -233,4 +261,26 @@ fn of_the_message(headers: &HeaderMap) -> HeaderMap {
         headers.remove(name);
     }
     headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_hidden_for_a_minute_at_most() {
+        let check = |operation: &'static str, body: &'static str, expected: &str| {
+            let headers = [(http::HeaderName::from_static("x-amz-target"), operation)];
+            let headers =
+                headers.map(|(name, value)| (name, http::HeaderValue::from_static(value)));
+            let body =
+                shown_sooner(&headers.into_iter().collect(), Bytes::from_static(body.as_bytes()));
+            assert_eq!(body, expected.as_bytes());
+        };
+        let change = "AmazonSQS.ChangeMessageVisibility";
+        check(change, r#"{"VisibilityTimeout":3600}"#, r#"{"VisibilityTimeout":60}"#);
+        check(change, r#"{"VisibilityTimeout": 7}"#, r#"{"VisibilityTimeout": 7}"#);
+        let other = "AmazonSQS.ReceiveMessage";
+        check(other, r#"{"VisibilityTimeout":3600}"#, r#"{"VisibilityTimeout":3600}"#);
+    }
 }
