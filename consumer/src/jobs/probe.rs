@@ -67,7 +67,8 @@ async fn outlive_stop(running: Running, until: Instant, context: &JobContext) {
     thread.await.unwrap_or_default();
 }
 
-/// Counts a handler as running until it ends, is dropped or panics.
+/// Counts a handler as running until it ends, is dropped or panics, and tells
+/// the log when that was.
 struct Running {
     book: Book,
     id: JobId,
@@ -89,6 +90,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // A thread may outlive the simulation that forgot its job.
         update(&self.book, self.id, |runs| runs.running = runs.running.saturating_sub(1));
+        tracing::info!(job.id = %self.id, "handler ended");
     }
 }
 

@@ -10,6 +10,7 @@ mod batches;
 mod claims;
 mod dead_letters;
 mod emails;
+mod fuzzed;
 mod logs;
 mod outcomes;
 mod retries;

@@ -37,7 +37,12 @@ const POISON: &str = "this is no job, whoever sent it";
 /// The set-up failed, or something differed from what is promised.
 #[expect(clippy::print_stdout, reason = "the table is what the command is for")]
 pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
-    let options = Options { profile: Profile::Release, port: None, parameters: &PARAMETERS };
+    let options = Options {
+        profile: Profile::Release,
+        port: None,
+        parameters: &PARAMETERS,
+        functions_endpoint: None,
+    };
     let local = Local::start(workspace, options, progress).await?;
     let requests = Requests::read(workspace)?;
     let step = progress.step("Jobs");

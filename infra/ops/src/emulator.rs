@@ -52,18 +52,25 @@ pub struct Emulator {
 
 impl Emulator {
     /// Starts the emulator on `port`, or on a free one, and waits until it answers.
+    /// Its functions find AWS at `functions_endpoint`, or there as well.
     ///
     /// # Errors
     ///
     /// The port is taken, or the emulator ended or did not answer.
-    pub async fn start(tools: &Tools, port: Option<u16>) -> Result<Self> {
+    pub async fn start(
+        tools: &Tools,
+        port: Option<u16>,
+        functions_endpoint: Option<&str>,
+    ) -> Result<Self> {
         let port = choose(port)?;
+        let functions_endpoint =
+            functions_endpoint.map_or_else(|| endpoint(port), ToOwned::to_owned);
         let state = tempfile::Builder::new()
             .prefix("relevo-")
             .tempdir()
             .context("could not create a temporary folder")?
             .keep(); // from here on the watchdog's to remove
-        let mut server = match serve(tools, port, &state) {
+        let mut server = match serve(tools, port, &functions_endpoint, &state) {
             Ok(server) => server,
             Err(error) => {
                 let _ = fs::remove_dir_all(&state);
@@ -166,7 +173,7 @@ fn log_file(state: &Path) -> PathBuf {
 /// Starts the server in a process group of its own, with an environment that
 /// holds nothing of ours: its functions inherit it, and on AWS they would not
 /// see our proxies and credentials either.
-fn serve(tools: &Tools, port: u16, state: &Path) -> Result<Child> {
+fn serve(tools: &Tools, port: u16, functions_endpoint: &str, state: &Path) -> Result<Child> {
     let log = File::create(log_file(state))?;
     let child = Command::new(tools.path("python"))
         .args(["-c", LAUNCH])
@@ -177,8 +184,8 @@ fn serve(tools: &Tools, port: u16, state: &Path) -> Result<Child> {
         .env("BIND_HOST", "127.0.0.1")
         .env("MINISTACK_HOST", "127.0.0.1")
         .env("GATEWAY_PORT", port.to_string())
-        // The functions call back here, and their roles' policies are enforced.
-        .env("AWS_ENDPOINT_URL", endpoint(port))
+        // The functions call this, and their roles' policies are enforced.
+        .env("AWS_ENDPOINT_URL", functions_endpoint)
         .env("AUTH", "true")
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)

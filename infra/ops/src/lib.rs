@@ -12,6 +12,7 @@ pub mod emulator;
 pub mod evidence;
 pub mod functions;
 pub mod lint;
+pub mod living;
 pub mod local;
 pub mod log_line;
 pub mod logs;

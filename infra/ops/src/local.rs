@@ -41,6 +41,8 @@ pub struct Options<'a> {
     pub port: Option<u16>,
     /// Parameters of the template, besides the two that a laptop needs.
     pub parameters: &'a [(&'a str, &'a str)],
+    /// Where the functions find AWS, if something stands in between.
+    pub functions_endpoint: Option<&'a str>,
 }
 
 impl Local {
@@ -64,7 +66,7 @@ impl Local {
         functions::build(workspace, &tools, options.profile, &folder, progress).await?;
 
         let step = progress.step("Emulator");
-        let emulator = Emulator::start(&tools, options.port).await?;
+        let emulator = Emulator::start(&tools, options.port, options.functions_endpoint).await?;
         step.done(&emulator.endpoint());
         let step = progress.step("Stack, from infra/template.yaml");
         let receivers = Receivers::start(&tools)?;

@@ -46,11 +46,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Proves what takes too long to be tested with every change.
-    Prove {
-        #[command(subcommand)]
-        proof: Proof,
-    },
+    /// Shows that the promises hold, for as long as one likes.
+    #[command(subcommand)]
+    Prove(Proof),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -77,7 +75,7 @@ async fn run(command: Command) -> Result<()> {
         }
         Command::Lint => lint::run(&workspace, progress).await,
         Command::Cost { load, json } => cost::print(load, json),
-        Command::Prove { proof } => prove::run(&workspace, proof, progress).await,
+        Command::Prove(proof) => prove::run(&workspace, proof, progress).await,
     }
 }
 

@@ -31,7 +31,8 @@ pub async fn run(
     style: Style,
     progress: Progress,
 ) -> Result<()> {
-    let options = Options { profile: Profile::Release, port, parameters: &[] };
+    let options =
+        Options { profile: Profile::Release, port, parameters: &[], functions_endpoint: None };
     let local = Local::start(workspace, options, progress).await?;
     print(&introduction(&local, &variables(&local.stack).await?))?;
     let show = |function: &str, line: &Line| {

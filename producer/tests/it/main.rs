@@ -11,6 +11,7 @@ mod bodies;
 mod cancelling;
 mod events;
 mod fakes;
+mod fuzzed;
 mod gateways;
 mod intents;
 mod kinds;

@@ -35,7 +35,12 @@ const NOT_ENFORCED: [&str; 4] =
 ///
 /// Something did not deploy, was replaced, was left behind, or went unnoticed.
 pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
-    let options = Options { profile: Profile::EndToEnd, port: None, parameters: &QUICK };
+    let options = Options {
+        profile: Profile::EndToEnd,
+        port: None,
+        parameters: &QUICK,
+        functions_endpoint: None,
+    };
     let local = Local::start(workspace, options, progress).await?;
     let defaults = defaults(&local)?;
     every_set_updates_in_place(&local, &defaults, progress).await?;

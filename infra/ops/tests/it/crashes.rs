@@ -8,11 +8,12 @@
 use std::time::Duration;
 
 use ops::evidence::{executions, outcomes};
+use ops::living::processes_of;
 use ops::local::Local;
 use ops::logs::Line;
 use ops::messages::{message, send_all};
 use ops::stack::{Stack, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -160,20 +161,11 @@ async fn wait_until_running(stack: &Stack, id: &str) {
 
 /// Kills this emulator's processes of a function, as a crash of their host would.
 pub(crate) fn kill(function: &str, endpoint: &str) {
-    let ours =
-        [format!("AWS_LAMBDA_FUNCTION_NAME={function}"), format!("AWS_ENDPOINT_URL={endpoint}")];
-    let mut killed = 0;
-    for process in std::fs::read_dir("/proc").unwrap().flatten() {
-        let number = process.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
-        let variables = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        let variables = String::from_utf8_lossy(&variables);
-        let has = |wanted: &String| variables.split('\0').any(|variable| variable == wanted);
-        if let Some(number) = number.filter(|_| ours.iter().all(has)) {
-            kill_process(number, Signal::KILL).unwrap();
-            killed += 1;
-        }
+    let processes = processes_of(function, endpoint);
+    assert!(!processes.is_empty(), "{function} has no process");
+    for process in processes {
+        kill_process(process, Signal::KILL).unwrap();
     }
-    assert!(killed > 0, "{function} has no process");
 }
 
 /// What came of a job's records, once there are that many.

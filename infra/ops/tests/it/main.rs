@@ -27,6 +27,7 @@ mod policies;
 mod readme;
 mod retries;
 mod routes;
+mod soak;
 mod support;
 mod template;
 mod watching;

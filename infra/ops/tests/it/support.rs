@@ -27,9 +27,14 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 /// Never dropped; the emulator's watchdog sees this process end.
 static LOCAL: OnceCell<Result<Local, String>> = OnceCell::const_new();
 
+/// Runs a test that has a set-up of its own.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    RUNTIME.block_on(test);
+}
+
 /// Runs a test against the shared set-up.
 pub(crate) fn end_to_end(test: impl AsyncFnOnce(&Local)) {
-    RUNTIME.block_on(async {
+    run(async {
         let local = LOCAL.get_or_init(start).await;
         let local = local.as_ref().unwrap_or_else(|error| panic!("the set-up failed: {error}"));
         test(local).await;
@@ -37,7 +42,12 @@ pub(crate) fn end_to_end(test: impl AsyncFnOnce(&Local)) {
 }
 
 async fn start() -> Result<Local, String> {
-    let options = Options { profile: Profile::EndToEnd, port: None, parameters: &PARAMETERS };
+    let options = Options {
+        profile: Profile::EndToEnd,
+        port: None,
+        parameters: &PARAMETERS,
+        functions_endpoint: None,
+    };
     let started = Local::start(&Workspace::here(), options, Progress::Lines).await;
     started.map_err(|error| format!("{error:#}"))
 }

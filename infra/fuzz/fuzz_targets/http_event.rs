@@ -1,0 +1,12 @@
+//! Requests, and events that are none, through the whole producer.
+#![no_main]
+#![allow(dead_code, unused_imports, reason = "the modules are the tests', and not used whole")]
+
+#[path = "../../../producer/tests/it/events.rs"]
+mod events;
+#[path = "../../../producer/tests/it/fakes.rs"]
+mod fakes;
+#[path = "../../../producer/tests/it/fuzzed.rs"]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::http_event(data));

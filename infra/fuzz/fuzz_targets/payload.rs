@@ -1,0 +1,8 @@
+//! Payloads of all kinds, and their fingerprints.
+#![no_main]
+#![allow(dead_code, unused_imports, reason = "the modules are the tests', and not used whole")]
+
+#[path = "../../../shared/tests/it/fuzzed.rs"]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::payload(data));
