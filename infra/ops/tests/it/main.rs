@@ -26,6 +26,7 @@ mod policies;
 mod readme;
 mod retries;
 mod routes;
+mod shift;
 mod support;
 mod template;
 mod watching;
