@@ -27,6 +27,7 @@ mod policies;
 mod readme;
 mod retries;
 mod routes;
+mod shift;
 mod soak;
 mod support;
 mod template;
