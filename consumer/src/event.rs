@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use shared::Timestamp;
 use shared::config::is_fifo;
 
 /// One record of a batch.
@@ -25,6 +26,8 @@ pub struct Record {
     pub group_id: Option<String>,
     /// The X-Ray trace that the message belongs to.
     pub trace_header: Option<String>,
+    /// When the message was put on the queue.
+    pub sent_at: Option<Timestamp>,
 }
 
 /// Why an event has no records that can be taken. Nothing was done, so the
@@ -69,6 +72,8 @@ struct Attributes<'a> {
     message_group_id: Option<&'a RawValue>,
     #[serde(borrow, rename = "AWSTraceHeader")]
     aws_trace_header: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sent_timestamp: Option<&'a RawValue>,
 }
 
 /// The records of `event`.
@@ -98,6 +103,11 @@ fn read(record: &RawValue) -> Result<Record, EventError> {
         receive_count: attributes.approximate_receive_count.and_then(count).unwrap_or(1),
         group_id: owned(attributes.message_group_id),
         trace_header: owned(attributes.aws_trace_header),
+        sent_at: attributes
+            .sent_timestamp
+            .and_then(text)
+            .and_then(|millis| millis.parse().ok())
+            .map(Timestamp::from_millis),
     })
 }
 
@@ -151,13 +161,15 @@ mod tests {
         let event = r#"{"Records":[
             {"messageId":"1","body":"a\"b","receiptHandle":"r","messageAttributes":7,
              "attributes":{"ApproximateReceiveCount":"3","MessageGroupId":"g",
-                           "AWSTraceHeader":"Root=1-a"}},
+                           "AWSTraceHeader":"Root=1-a",
+                           "SentTimestamp":"1800000000000"}},
             {"messageId":"","body":null,"attributes":null},
             {"messageId":7,"body":{},"attributes":[]},
             17,
             {"messageId":"2","body":"b","attributes":{"ApproximateReceiveCount":4294967296}},
             {"messageId":"3","body":"c","attributes":{"ApproximateReceiveCount":"odd"}},
-            {"messageId":"4","body":"d","attributes":{"ApproximateReceiveCount":"0"}}
+            {"messageId":"4","body":"d",
+             "attributes":{"ApproximateReceiveCount":"0","SentTimestamp":"soon"}}
         ]}"#;
         let with = |id: &str, body: &str, receive_count| Record {
             message_id: Some(id.to_owned()),
@@ -171,6 +183,7 @@ mod tests {
                 receipt_handle: Some("r".to_owned()),
                 group_id: Some("g".to_owned()),
                 trace_header: Some("Root=1-a".to_owned()),
+                sent_at: Some(Timestamp::from_millis(1_800_000_000_000)),
                 ..with("1", "a\"b", 3)
             },
             empty.clone(),

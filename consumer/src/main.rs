@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use consumer::Consumer;
 use consumer::config::{CALL_LIMITS, Config};
 use consumer::queue::SqsRetryQueue;
+use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::telemetry::{self, LogLevel};
 use shared::{Clock, Ids, Random, aws};
@@ -36,6 +37,7 @@ async fn start() -> anyhow::Result<()> {
         clock: Clock::system(),
         ids: Ids::random(),
         random: Random::system(),
+        metrics: Metrics::new(&config.metrics_namespace, "consumer", std::io::stdout()),
     })
     .await
     .map_err(|error| anyhow!(error))

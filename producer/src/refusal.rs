@@ -23,6 +23,8 @@ pub(crate) struct Refusal {
     pub(crate) problem: Box<Problem>,
     /// What the log sees; nothing where the client is to blame.
     pub(crate) cause: Option<Cause>,
+    /// How many jobs were asked for and are refused with it.
+    pub(crate) jobs: usize,
 }
 
 impl Refusal {
@@ -31,7 +33,14 @@ impl Refusal {
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         let problem = Problem { kind, detail, invalid: None, state: None, header: None };
-        Self { problem: Box::new(problem), cause: None }
+        Self { problem: Box::new(problem), cause: None, jobs: 0 }
+    }
+
+    /// The refusal of so many jobs.
+    #[must_use]
+    pub(crate) const fn of_jobs(mut self, jobs: usize) -> Self {
+        self.jobs = jobs;
+        self
     }
 
     /// A body that is JSON, but no job.

@@ -10,6 +10,7 @@ mod batches;
 mod claims;
 mod dead_letters;
 mod logs;
+mod observing;
 mod outcomes;
 mod retries;
 mod rig;

@@ -13,6 +13,8 @@ mod events;
 mod fakes;
 mod gateways;
 mod intents;
+mod logs;
+mod observing;
 mod openapi;
 mod process;
 mod promise;

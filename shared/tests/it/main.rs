@@ -1,4 +1,9 @@
 //! Tests of `shared` against real parts.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on must fail"
+)]
 
 mod job_table;
+mod metrics;
