@@ -176,7 +176,7 @@ impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
         };
         answer.unwrap_or_else(|refusal| {
             refusal.log();
-            let tally = Tally { rejected: refusal.jobs, ..Tally::default() };
+            let tally = Tally { rejected: refusal.problem.jobs, ..Tally::default() };
             refusal.problem.to_answer().with_tally(tally)
         })
     }

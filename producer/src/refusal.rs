@@ -23,8 +23,6 @@ pub(crate) struct Refusal {
     pub(crate) problem: Box<Problem>,
     /// What the log sees; nothing where the client is to blame.
     pub(crate) cause: Option<Cause>,
-    /// How many jobs were asked for and are refused with it.
-    pub(crate) jobs: usize,
 }
 
 impl Refusal {
@@ -32,14 +30,14 @@ impl Refusal {
     #[must_use]
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        let problem = Problem { kind, detail, invalid: None, state: None, header: None };
-        Self { problem: Box::new(problem), cause: None, jobs: 0 }
+        let problem = Problem { kind, detail, invalid: None, state: None, header: None, jobs: 0 };
+        Self { problem: Box::new(problem), cause: None }
     }
 
     /// The refusal of so many jobs.
     #[must_use]
-    pub(crate) const fn of_jobs(mut self, jobs: usize) -> Self {
-        self.jobs = jobs;
+    pub(crate) fn of_jobs(mut self, jobs: usize) -> Self {
+        self.problem.jobs = jobs;
         self
     }
 

@@ -5,6 +5,7 @@
 //! CloudWatch drops what breaks a rule without a word, so tests must find it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
@@ -75,7 +76,8 @@ fn dimensions(root: &Map<String, Value>, set: &Value) -> Result<String, &'static
         if value.is_empty() || value.len() > 1024 || !value.is_ascii() {
             return Err("a dimension's value is not 1 to 1024 ASCII characters");
         }
-        text.push_str(&format!(" {name}={value}"));
+        // Writing to a String cannot fail.
+        let _ = write!(text, " {name}={value}");
     }
     Ok(text)
 }

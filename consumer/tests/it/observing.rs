@@ -40,7 +40,8 @@ async fn scenario(rig: &Rig) {
     let lost = Job::probe(&json!([{ "succeed_after_ms": 1000 }]));
     let (succeeds, retries) =
         (Job::probe(&json!([{ "succeed_after_ms": 250 }])), Job::probe(&json!(["fail"])));
-    let (last, fails) = (Job::probe(&json!(["fail"])), Job::probe(&json!(["fail_permanently"])));
+    let (exhausted, fails) =
+        (Job::probe(&json!(["fail"])), Job::probe(&json!(["fail_permanently"])));
     let (panics, hangs) = (Job::probe(&json!(["panic"])), Job::probe(&json!(["hang"])));
     let unknown = Job::with_payload("from-the-future", &json!({}));
     let batch = [
@@ -48,7 +49,7 @@ async fn scenario(rig: &Rig) {
         succeeds.record("succeeds-copy"),
         done.record("duplicate"),
         retries.record("retries"),
-        last.record_at("last", 5),
+        exhausted.record_at("last", 5),
         fails.record("fails"),
         panics.record("panics"),
         hangs.record_at("hangs", 2),
