@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures::FutureExt;
 use shared::entry::{Failure, Lease};
@@ -10,12 +11,12 @@ use shared::message::Message;
 use shared::table::{Settlement, TableError};
 use shared::telemetry::causes;
 use shared::{Job, JobTable, Timestamp};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use crate::Consumer;
 use crate::claim::{Claim, Claimant};
 use crate::deadline::Deadline;
-use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT};
+use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT, millis};
 use crate::event::Record;
 use crate::handler::{ErrorKind, JobContext, JobError};
 use crate::jobs::Handlers;
@@ -23,6 +24,39 @@ use crate::outcome::{Outcome, reason};
 use crate::settle::{Settled, completion, failure, settle};
 use crate::tasks::Tasks;
 use crate::text::clean;
+
+/// What came of a record, and of its handler if that ran.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) outcome: Outcome,
+    pub(crate) run: Option<Run>,
+}
+
+/// The run of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// Whether it was stopped for lack of time.
+    pub(crate) was_stopped: bool,
+    /// How long the message had waited, if this is its first receive: later
+    /// ones wait on purpose.
+    pub(crate) queue_wait: Option<Duration>,
+}
+
+impl Attempt {
+    /// What came of another copy of the message in the same batch.
+    pub(crate) fn of_copy(&self) -> Self {
+        self.outcome.of_copy().into()
+    }
+}
+
+/// Nothing ran.
+impl From<Outcome> for Attempt {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, run: None }
+    }
+}
 
 /// How a handler's run ended.
 enum End {
@@ -39,9 +73,9 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         message: &Message,
         record: &Record,
         deadline: &Deadline,
-    ) -> Outcome {
+    ) -> Attempt {
         if !deadline.may_start() {
-            return self.not_started(message, record, deadline).await;
+            return self.not_started(message, record, deadline).await.into();
         }
         let now = self.clock.now();
         let claimant = Claimant {
@@ -53,17 +87,34 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             entry_ttl: self.settings.entry_ttl.as_duration(),
         };
         if let Some(outcome) = self.claim(&claimant, now, deadline).await {
-            return outcome;
+            return outcome.into();
         }
         let lease = claimant.lease;
         if !deadline.may_start() {
             // The claim took long. To start the job now would be to stop it.
             let error = "no time was left to run it".to_owned();
             let end = End::Retryable { error, not_before: Some(self.clock.now()) };
-            return self.settle(message, record, lease, end, deadline).await;
+            return self.settle(message, record, lease, end, deadline).await.into();
         }
         let context = context(&claimant, record, deadline);
-        let end = run(&self.handlers, &message.job, &context).await;
+        let queue_wait = record.sent_at.filter(|_| record.receive_count == 1);
+        let queue_wait = queue_wait.map(|sent_at| self.clock.now().since(sent_at));
+        tracing::info!(queue_wait_ms = queue_wait.map(millis), "job started");
+        let (end, run) = run(&self.handlers, &message.job, &context, queue_wait).await;
+        let outcome = self.end(message, record, lease, end, &context, deadline).await;
+        Attempt { outcome, run: Some(run) }
+    }
+
+    /// Stores how the run ended, and ends what it left behind.
+    async fn end(
+        &self,
+        message: &Message,
+        record: &Record,
+        lease: Lease,
+        end: End,
+        context: &JobContext,
+        deadline: &Deadline,
+    ) -> Outcome {
         let is_done = matches!(end, End::Done { .. });
         // What was not done may run again as soon as its entry says so. While a
         // thread is still at it, the lease must hold.
@@ -184,13 +235,6 @@ impl<T: JobTable, Q> Consumer<T, Q> {
 
 fn context(claimant: &Claimant<'_>, record: &Record, deadline: &Deadline) -> JobContext {
     let message = claimant.message;
-    tracing::info!(
-        job.id = %message.id,
-        job.kind = message.job.kind(),
-        job.attempt = claimant.attempt,
-        sqs.message_id = record.message_id,
-        "job started"
-    );
     JobContext {
         job_id: message.id,
         kind: message.job.kind(),
@@ -204,7 +248,14 @@ fn context(claimant: &Claimant<'_>, record: &Record, deadline: &Deadline) -> Job
 }
 
 /// Runs the handler until it ends, panics, or must be stopped.
-async fn run(handlers: &Handlers, job: &Job, context: &JobContext) -> End {
+async fn run(
+    handlers: &Handlers,
+    job: &Job,
+    context: &JobContext,
+    queue_wait: Option<Duration>,
+) -> (End, Run) {
+    let started = Instant::now();
+    let mut was_stopped = false;
     let unexpected = |error: String| match job.interrupted() {
         Interrupted::Retry => End::Retryable { error, not_before: None },
         Interrupted::Hold => End::Interrupted { error },
@@ -220,13 +271,18 @@ async fn run(handlers: &Handlers, job: &Job, context: &JobContext) -> End {
                     ErrorKind::Unexpected => unexpected(error),
                 }
             }
-            Err(_) => unexpected("stopped for lack of time".to_owned()),
+            Err(_) => {
+                was_stopped = true;
+                unexpected("stopped for lack of time".to_owned())
+            }
         }
     };
     // A panic, also of what is dropped, leaves nothing behind that another
     // record could see: handlers share clients, which are made for that.
     let ended = AssertUnwindSafe(run).catch_unwind().await;
-    ended.unwrap_or_else(|panic| unexpected(clean(&format!("panicked: {}", panic_text(&*panic)))))
+    let end = ended
+        .unwrap_or_else(|panic| unexpected(clean(&format!("panicked: {}", panic_text(&*panic)))));
+    (end, Run { took: started.elapsed(), was_stopped, queue_wait })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -8,13 +8,16 @@ use futures::StreamExt;
 use futures::stream;
 use serde_json::value::RawValue;
 use shared::message::{DecodeError, Message};
+use shared::metrics::Measurements;
 use shared::telemetry::causes;
 use shared::{Fingerprint, JobId, JobTable};
+use tracing::Instrument;
 
 use crate::Consumer;
 use crate::deadline::Deadline;
 use crate::dispose::{Disposed, Told};
 use crate::event::{self, EventError, Record};
+use crate::measure::measure;
 use crate::outcome::Outcome;
 use crate::queue::RetryQueue;
 use crate::text::clean;
@@ -74,13 +77,24 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         event: &RawValue,
         deadline: &Deadline,
     ) -> Result<SqsBatchResponse, BatchError> {
-        let records = event::records(event)?;
+        let disposed = match event::records(event) {
+            Ok(records) => self.process_all(records, deadline).await,
+            Err(error) => {
+                self.metrics.write(Measurements::default(), self.clock.now());
+                return Err(error.into());
+            }
+        };
+        self.metrics.write(measure(&disposed), self.clock.now());
+        answer(disposed)
+    }
+
+    async fn process_all(&self, records: Vec<Record>, deadline: &Deadline) -> Vec<Disposed> {
         let disposed: Vec<Vec<Disposed>> = stream::iter(split(records))
             .map(|work| self.process(work, deadline))
             .buffer_unordered(self.settings.concurrency)
             .collect()
             .await;
-        answer(disposed.into_iter().flatten().collect())
+        disposed.into_iter().flatten().collect()
     }
 
     /// Gives every record of `work` its outcome, and tells SQS.
@@ -88,28 +102,49 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         match work {
             Work::Job { message, copies } => {
                 let Some(leader) = copies.first() else { return Vec::new() };
-                let outcome = self.attempt(&message, leader, deadline).await;
                 let about = &Told::job(&message);
+                let span = about.span(leader);
+                let attempt =
+                    self.attempt(&message, leader, deadline).instrument(span.clone()).await;
                 let copies = copies.iter().enumerate().map(|(position, copy)| {
-                    let outcome = if position == 0 { outcome.clone() } else { outcome.of_copy() };
-                    async move { self.dispose(copy, &outcome, about, deadline).await }
+                    let (attempt, span) = if position == 0 {
+                        (attempt.clone(), span.clone())
+                    } else {
+                        (attempt.of_copy(), about.span(copy))
+                    };
+                    self.dispose(copy, attempt, about, deadline).instrument(span)
                 });
                 stream::iter(copies).buffered(self.settings.concurrency).collect().await
             }
             Work::NoJob { error: DecodeError::Unreadable(error), record } => {
                 let outcome = Outcome::Undecodable { error: clean(&causes(&error)) };
-                vec![self.dispose(&record, &outcome, &Told::default(), deadline).await]
+                vec![self.dispose_alone(&record, outcome, deadline).await]
             }
             Work::NoJob { error: DecodeError::NotYetKnown(message), record } => {
-                let outcome = self.not_understood(&message, &record, deadline).await;
                 let about = Told::not_yet_known(&message);
-                vec![self.dispose(&record, &outcome, &about, deadline).await]
+                let span = about.span(&record);
+                let disposed = async {
+                    let outcome = self.not_understood(&message, &record, deadline).await;
+                    self.dispose(&record, outcome.into(), &about, deadline).await
+                };
+                vec![disposed.instrument(span).await]
             }
             Work::NoBody { record } => {
-                let outcome = Outcome::UnreadableRecord;
-                vec![self.dispose(&record, &outcome, &Told::default(), deadline).await]
+                vec![self.dispose_alone(&record, Outcome::UnreadableRecord, deadline).await]
             }
         }
+    }
+
+    /// Tells SQS what came of a record that names no job.
+    async fn dispose_alone(
+        &self,
+        record: &Record,
+        outcome: Outcome,
+        deadline: &Deadline,
+    ) -> Disposed {
+        let about = Told::default();
+        let span = about.span(record);
+        self.dispose(record, outcome.into(), &about, deadline).instrument(span).await
     }
 }
 
@@ -146,7 +181,7 @@ fn split(records: Vec<Record>) -> Vec<Work> {
 /// The answer to Lambda: each message id that failed, once.
 fn answer(disposed: Vec<Disposed>) -> Result<SqsBatchResponse, BatchError> {
     let records = disposed.len();
-    if disposed.iter().any(|record| record.is_alive) {
+    if disposed.iter().any(|record| record.attempt.outcome.is_alive()) {
         return Err(BatchError::StillAlive);
     }
     if records > 0 && disposed.iter().all(|record| record.is_outage) {
@@ -159,7 +194,6 @@ fn answer(disposed: Vec<Disposed>) -> Result<SqsBatchResponse, BatchError> {
             failed.push(message_id);
         }
     }
-    tracing::info!(batch.size = records, batch.failures = failed.len(), "batch done");
     let mut response = SqsBatchResponse::default();
     response.set_failures(failed);
     Ok(response)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shared::aws::CallLimits;
 use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
+use shared::metrics::DEFAULT_NAMESPACE;
 use shared::telemetry::LogLevel;
 
 use crate::backoff::{Backoff, LONGEST_DELAY};
@@ -31,6 +32,8 @@ pub struct Config {
     pub jobs: jobs::Settings,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// The namespace of the metrics.
+    pub metrics_namespace: String,
 }
 
 /// The numbers that decide how records are treated.
@@ -62,7 +65,8 @@ impl Config {
         let queue_url = env.required("QUEUE_URL");
         let dead_letter_queue_url = env.required("DEAD_LETTER_QUEUE_URL");
         let table_name = env.required("TABLE_NAME");
-        let log_level = env.optional("LOG_LEVEL", LogLevel::DEFAULT);
+        let log_level = LogLevel::read(&mut env);
+        let metrics_namespace = env.optional("METRICS_NAMESPACE", DEFAULT_NAMESPACE.to_owned());
         let settings = read_settings(&mut env);
         let jobs = jobs::Settings::read(&mut env);
         env.finish(|| {
@@ -73,6 +77,7 @@ impl Config {
                 settings: settings?,
                 jobs: jobs?,
                 log_level: log_level?,
+                metrics_namespace: metrics_namespace?,
             })
         })
     }

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use shared::message::{Message, NotYetKnown};
+use shared::telemetry::trace_id;
 use shared::{JobId, JobTable, Timestamp};
-
 use tokio::time::timeout_at;
+use tracing::Span;
 
 use crate::Consumer;
+use crate::attempt::Attempt;
 use crate::backoff::long_delay;
 use crate::deadline::{CLOCK_SKEW, Deadline};
 use crate::event::Record;
-use crate::outcome::{Disposition, Outcome, Visible};
+use crate::outcome::{Disposition, Visible};
 use crate::queue::{DeadLetter, RetryQueue};
 use crate::text::clean;
 
@@ -26,15 +28,18 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(12 * 60 - 5 - 15);
 pub(crate) const NO_TIME_LEFT: &str = "no time left";
 
 /// What happened to a record in SQS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Disposed {
     pub(crate) message_id: Option<String>,
+    pub(crate) attempt: Attempt,
+    /// The kind of its job, if that is known here.
+    pub(crate) kind: Option<&'static str>,
+    /// How old its job is, if that is known.
+    pub(crate) age: Option<Duration>,
     /// Whether it must be reported as failed.
     pub(crate) is_returned: bool,
     /// Whether table or queue could not be reached.
     pub(crate) is_outage: bool,
-    /// Whether a thread of its handler is still at work.
-    pub(crate) is_alive: bool,
 }
 
 /// What the log and a dead letter say of the job.
@@ -42,18 +47,38 @@ pub(crate) struct Disposed {
 pub(crate) struct Told {
     id: Option<JobId>,
     kind: Option<String>,
+    /// The kind, if it is known here.
+    known_kind: Option<&'static str>,
     created_at: Option<Timestamp>,
 }
 
 impl Told {
     pub(crate) fn job(message: &Message) -> Self {
-        let kind = Some(message.job.kind().to_owned());
-        Self { id: Some(message.id), kind, created_at: message.created_at }
+        let kind = message.job.kind();
+        Self {
+            id: Some(message.id),
+            kind: Some(kind.to_owned()),
+            known_kind: Some(kind),
+            created_at: message.created_at,
+        }
     }
 
     pub(crate) fn not_yet_known(message: &NotYetKnown) -> Self {
         let kind = message.kind.as_deref().map(clean);
-        Self { id: Some(message.id), kind, created_at: message.created_at }
+        Self { id: Some(message.id), kind, known_kind: None, created_at: message.created_at }
+    }
+
+    /// The span of everything that is done about `record`. It is an error, so
+    /// that every event has it, whatever the level.
+    pub(crate) fn span(&self, record: &Record) -> Span {
+        tracing::error_span!(
+            "record",
+            job.id = self.id.map(tracing::field::display),
+            job.kind = self.kind,
+            job.attempt = record.receive_count,
+            sqs.message_id = record.message_id,
+            trace.id = record.trace_header.as_deref().and_then(trace_id),
+        )
     }
 }
 
@@ -62,11 +87,14 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
     pub(crate) async fn dispose(
         &self,
         record: &Record,
-        outcome: &Outcome,
+        attempt: Attempt,
         about: &Told,
         deadline: &Deadline,
     ) -> Disposed {
-        log(record, outcome, about, self.clock.now());
+        let outcome = &attempt.outcome;
+        let now = self.clock.now();
+        let age = about.created_at.map(|created_at| now.since(created_at));
+        log(&attempt, age);
         let (is_returned, is_outage) = match outcome.disposition() {
             Disposition::Acknowledge => (false, false),
             Disposition::Return(visible) => {
@@ -81,8 +109,8 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 (!sent, !sent)
             }
         };
-        let is_alive = matches!(outcome, Outcome::StillAlive { .. });
-        Disposed { message_id: record.message_id.clone(), is_returned, is_outage, is_alive }
+        let (message_id, kind) = (record.message_id.clone(), about.known_kind);
+        Disposed { message_id, attempt, kind, age, is_returned, is_outage }
     }
 
     /// Asks SQS to show a record again. If that fails, SQS does so after the
@@ -96,11 +124,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
             Ok(Err(error)) => error.describe(),
             Err(_) => NO_TIME_LEFT.to_owned(),
         };
-        tracing::warn!(
-            sqs.message_id = record.message_id,
-            error,
-            "visibility not changed; the queue's visibility timeout holds"
-        );
+        tracing::warn!(error, "visibility not changed; the queue's visibility timeout holds");
     }
 
     /// How long a record stays hidden: whole seconds, rounded up, so that it
@@ -146,38 +170,35 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
             Ok(Err(error)) => error.describe(),
             Err(_) => NO_TIME_LEFT.to_owned(),
         };
-        tracing::error!(
-            sqs.message_id = record.message_id,
-            error,
-            "dead letter not sent; the record comes back"
-        );
+        tracing::error!(error, "dead letter not sent; the record comes back");
         false
     }
 }
 
-/// One event per record and outcome; never a payload.
-fn log(record: &Record, outcome: &Outcome, about: &Told, now: Timestamp) {
-    let id = about.id.map(tracing::field::display);
-    let age_ms = about
-        .created_at
-        .map(|created_at| u64::try_from(now.since(created_at).as_millis()).unwrap_or(u64::MAX));
+/// One event per record: what came of it. Never a payload.
+fn log(attempt: &Attempt, age: Option<Duration>) {
+    let Attempt { outcome, run } = attempt;
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
-                job.id = id,
-                job.kind = about.kind,
-                job.attempt = record.receive_count,
-                job.age_ms = age_ms,
-                sqs.message_id = record.message_id,
                 outcome = outcome.as_str(),
                 error = outcome.error(),
+                duration_ms = run.map(|run| millis(run.took)),
+                stopped = run.filter(|run| run.was_stopped).map(|_| true),
+                job.age_ms = age.map(millis),
                 "record settled"
             )
         };
     }
     match outcome.disposition() {
         Disposition::Acknowledge => event!(info),
+        // The job has failed for good.
+        Disposition::Return(Visible::Now) | Disposition::DeadLetter { .. } => event!(error),
         Disposition::Return(_) => event!(warn),
-        Disposition::DeadLetter { .. } => event!(error),
     }
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

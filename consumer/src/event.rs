@@ -162,13 +162,15 @@ mod tests {
         let event = r#"{"Records":[
             {"messageId":"1","body":"a\"b","receiptHandle":"r","messageAttributes":7,
              "attributes":{"ApproximateReceiveCount":"3","MessageGroupId":"g",
-                           "AWSTraceHeader":"Root=1-a"}},
+                           "AWSTraceHeader":"Root=1-a",
+                           "SentTimestamp":"1800000000000"}},
             {"messageId":"","body":null,"attributes":null},
             {"messageId":7,"body":{},"attributes":[]},
             17,
             {"messageId":"2","body":"b","attributes":{"ApproximateReceiveCount":4294967296}},
             {"messageId":"3","body":"c","attributes":{"ApproximateReceiveCount":"odd"}},
-            {"messageId":"4","body":"d","attributes":{"ApproximateReceiveCount":"0"}}
+            {"messageId":"4","body":"d",
+             "attributes":{"ApproximateReceiveCount":"0","SentTimestamp":"soon"}}
         ]}"#;
         let with = |id: &str, body: &str, receive_count| Record {
             message_id: Some(id.to_owned()),
@@ -182,6 +184,7 @@ mod tests {
                 receipt_handle: Some("r".to_owned()),
                 group_id: Some("g".to_owned()),
                 trace_header: Some("Root=1-a".to_owned()),
+                sent_at: Some(Timestamp::from_millis(1_800_000_000_000)),
                 ..with("1", "a\"b", 3)
             },
             empty.clone(),

@@ -25,6 +25,7 @@
 
 mod attempt;
 mod dispose;
+mod measure;
 mod not_understood;
 mod text;
 
@@ -41,10 +42,13 @@ pub mod queue;
 pub mod settle;
 pub mod tasks;
 
+use aws_lambda_events::event::sqs::SqsBatchResponse;
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
 use serde_json::value::RawValue;
-use shared::telemetry::causes;
+use shared::metrics::Metrics;
+use shared::telemetry::{causes, invocation};
 use shared::{Clock, Ids, JobTable, Random, Timestamp};
+use tracing::Instrument;
 
 use crate::batch::BatchError;
 use crate::config::Settings;
@@ -70,6 +74,8 @@ pub struct Consumer<T, Q> {
     pub ids: Ids,
     /// Spreads out retries.
     pub random: Random,
+    /// Takes what each batch measured.
+    pub metrics: Metrics,
 }
 
 /// The exit code of a process that ends itself because work was still alive:
@@ -87,18 +93,27 @@ where
     Q: RetryQueue,
 {
     let consumer = &consumer;
-    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
-        let named = Timestamp::from_millis(event.context.deadline);
-        let timeout = consumer.settings.function_timeout;
-        let deadline = Deadline::new(&consumer.clock, named, timeout);
-        consumer.handle(&event.payload, &deadline).await.map_err(|error| {
-            let error_text = causes(&error);
-            tracing::error!(error = error_text, "batch failed; all of its records come back");
-            if error == BatchError::StillAlive {
-                std::process::exit(STILL_ALIVE_EXIT_CODE);
-            }
-            Diagnostic { error_type: error.as_str().to_owned(), error_message: error_text }
-        })
+    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| {
+        let is_cold_start = consumer.metrics.is_cold_start();
+        let span = invocation(&event.context.request_id, is_cold_start);
+        invoke(consumer, event).instrument(span)
     }))
     .await
+}
+
+async fn invoke<T: JobTable, Q: RetryQueue>(
+    consumer: &Consumer<T, Q>,
+    event: LambdaEvent<Box<RawValue>>,
+) -> Result<SqsBatchResponse, Diagnostic> {
+    let named = Timestamp::from_millis(event.context.deadline);
+    let timeout = consumer.settings.function_timeout;
+    let deadline = Deadline::new(&consumer.clock, named, timeout);
+    consumer.handle(&event.payload, &deadline).await.map_err(|error| {
+        let error_text = causes(&error);
+        tracing::error!(error = error_text, "batch failed; all of its records come back");
+        if error == BatchError::StillAlive {
+            std::process::exit(STILL_ALIVE_EXIT_CODE);
+        }
+        Diagnostic { error_type: error.as_str().to_owned(), error_message: error_text }
+    })
 }

@@ -8,6 +8,7 @@ use consumer::Consumer;
 use consumer::config::{CALL_LIMITS, Config};
 use consumer::jobs::Handlers;
 use consumer::queue::SqsRetryQueue;
+use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::telemetry::{self, LogLevel};
 use shared::{Clock, Ids, Random, aws};
@@ -39,6 +40,7 @@ async fn start() -> anyhow::Result<()> {
         clock,
         ids: Ids::random(),
         random: Random::system(),
+        metrics: Metrics::new(&config.metrics_namespace, "consumer", std::io::stdout()),
     })
     .await
     .map_err(|error| anyhow!(error))

@@ -209,6 +209,12 @@ impl Outcome {
         matches!(self, Self::TableUnreachable { .. } | Self::NotStored { .. })
     }
 
+    /// Whether a thread of the handler is still at work.
+    #[must_use]
+    pub const fn is_alive(&self) -> bool {
+        matches!(self, Self::StillAlive { .. })
+    }
+
     /// The outcome's name in logs.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep};
+use tracing::{Instrument, Span};
 
 /// Between two looks at whether the last work has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -46,10 +47,11 @@ impl Tasks {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let alive = Alive::begin(&self.alive);
-        let handle = tokio::spawn(async move {
+        let task = async move {
             let _alive = alive;
             future.await
-        });
+        };
+        let handle = tokio::spawn(task.in_current_span());
         self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle.abort_handle());
         handle
     }
@@ -60,9 +62,10 @@ impl Tasks {
         work: impl FnOnce() -> R + Send + 'static,
     ) -> JoinHandle<R> {
         let alive = Alive::begin(&self.alive);
+        let span = Span::current();
         tokio::task::spawn_blocking(move || {
             let _alive = alive;
-            work()
+            span.in_scope(work)
         })
     }
 

@@ -34,24 +34,33 @@ const PUT_ATTEMPTS: u32 = 2;
 pub(crate) async fn accept(
     producer: &Producer<impl JobTable, impl JobQueue>,
     job: &NewJob<'_>,
-) -> Result<View, Refusal> {
+) -> Result<Accepted, Refusal> {
     match job.name {
         Name::Intent | Name::Key => {
-            let Written { view, message } = put_first(producer, job).await?;
+            let Written { accepted, message } = put_first(producer, job).await?;
             if let Some(message) = message {
                 producer.queue.send(message).await?;
             }
-            Ok(view)
+            Ok(accepted)
         }
         Name::Nothing => side_by_side(producer, job).await,
     }
 }
 
+/// A job that is safe.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    /// What is known of the job.
+    pub(crate) view: View,
+    /// Whether nobody had asked for it before.
+    pub(crate) is_new: bool,
+}
+
 /// A job whose entry is in the table.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// What is known of the job.
-    pub(crate) view: View,
+    /// The job, which is accepted once its message is sent.
+    pub(crate) accepted: Accepted,
     /// The message that must be sent before the job counts as accepted.
     pub(crate) message: Option<Outgoing>,
 }
@@ -70,8 +79,8 @@ pub(crate) async fn put_first(
     for _ in 0..PUT_ATTEMPTS {
         let old = match producer.table.put(&entry, &PutIf::Absent, job.created_at).await? {
             table::Written::Yes => {
-                let view = View::of(entry, job.created_at);
-                return Ok(Written { view, message: Some(message) });
+                let accepted = Accepted { view: View::of(entry, job.created_at), is_new: true };
+                return Ok(Written { accepted, message: Some(message) });
             }
             table::Written::No(Some(old)) => Some(*old),
             table::Written::No(None) => producer.table.get(job.id).await?,
@@ -94,13 +103,14 @@ fn join(job: &NewJob<'_>, old: JobEntry, message_limit: usize) -> Result<Written
     // Where it was not, its message may never have been sent.
     let message =
         if was_claimed { None } else { Some(job.message_of(&old.principal, message_limit)?) };
-    Ok(Written { view: View::of(old, job.created_at), message })
+    let accepted = Accepted { view: View::of(old, job.created_at), is_new: false };
+    Ok(Written { accepted, message })
 }
 
 async fn side_by_side(
     producer: &Producer<impl JobTable, impl JobQueue>,
     job: &NewJob<'_>,
-) -> Result<View, Refusal> {
+) -> Result<Accepted, Refusal> {
     let entry = job.entry(producer.entry_ttl);
     let message = job.message(producer.message_limit)?;
     let (written, sent) = tokio::join!(
@@ -114,5 +124,5 @@ async fn side_by_side(
         let error = error.describe();
         tracing::warn!(job.id = %job.id, error, "entry of an accepted job was not written");
     }
-    Ok(View::of(entry, job.created_at))
+    Ok(Accepted { view: View::of(entry, job.created_at), is_new: true })
 }

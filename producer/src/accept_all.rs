@@ -14,7 +14,7 @@ use shared::table::PutIf;
 use shared::{Fingerprint, JobId, JobTable};
 use tokio::time::{Instant, timeout_at};
 
-use crate::accept::{Written, put_first};
+use crate::accept::{Accepted, Written, put_first};
 use crate::config::CALL_LIMITS;
 use crate::new_job::{Name, NewJob};
 use crate::queue::chunks::send_all;
@@ -35,7 +35,7 @@ const PUTS_WITHIN: Duration = CALL_LIMITS.operation;
 const ALL_WITHIN: Duration = ANSWER_WITHIN.saturating_sub(Duration::from_secs(1));
 
 /// What became of one job, which several requests may share.
-pub(crate) type Outcome = Arc<Result<View, Refusal>>;
+pub(crate) type Outcome = Arc<Result<Accepted, Refusal>>;
 
 /// Accepts jobs, or finds that they were accepted before. Answers for each of
 /// them, in their order; a refusal means what it means for one job.
@@ -112,22 +112,23 @@ async fn send(
     works: &[&NewJob<'_>],
     written: Vec<Option<Result<Written, Refusal>>>,
     until: Instant,
-) -> Vec<Result<View, Refusal>> {
+) -> Vec<Result<Accepted, Refusal>> {
     let limit = producer.message_limit;
     let mut messages: Vec<Outgoing> = Vec::new();
     let mut beside = Vec::new();
-    let mut ready: Vec<Result<(View, bool), Refusal>> = Vec::new();
+    let mut ready: Vec<Result<(Accepted, bool), Refusal>> = Vec::new();
     for (job, written) in works.iter().zip(written) {
         ready.push(match written {
-            Some(written) => written.map(|Written { view, message }| {
+            Some(written) => written.map(|Written { accepted, message }| {
                 let waits = message.is_some();
                 messages.extend(message);
-                (view, waits)
+                (accepted, waits)
             }),
             None => job.message(limit).map(|message| {
                 messages.push(message);
                 beside.push(write_beside(producer, job, until));
-                (View::of(job.entry(producer.entry_ttl), job.created_at), true)
+                let view = View::of(job.entry(producer.entry_ttl), job.created_at);
+                (Accepted { view, is_new: true }, true)
             }),
         });
     }
@@ -135,12 +136,12 @@ async fn send(
     let (sent, ()) = tokio::join!(send_all(&producer.queue, &messages, limit, until), beside);
     let mut sent = sent.into_iter();
     let accepted = ready.into_iter().map(|ready| {
-        let (view, waits) = ready?;
+        let (accepted, waits) = ready?;
         if waits {
             // Each message has an outcome.
             sent.next().ok_or_else(out_of_time)??;
         }
-        Ok(view)
+        Ok(accepted)
     });
     accepted.collect()
 }

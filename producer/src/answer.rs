@@ -4,6 +4,8 @@ use lambda_http::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use lambda_http::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
+use crate::tally::Tally;
+
 /// What the client gets.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -13,6 +15,8 @@ pub(crate) struct Answer {
     pub headers: HeaderMap,
     /// JSON text.
     pub body: Option<String>,
+    /// What became of the jobs that were asked for.
+    pub tally: Tally,
 }
 
 impl Answer {
@@ -35,7 +39,7 @@ impl Answer {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Self { status, headers, body }
+        Self { status, headers, body, tally: Tally::default() }
     }
 
     /// The answer with one more header. A text that no header can hold is
@@ -45,6 +49,13 @@ impl Answer {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
         }
+        self
+    }
+
+    /// The answer to a request for jobs of which this became.
+    #[must_use]
+    pub(crate) const fn with_tally(mut self, tally: Tally) -> Self {
+        self.tally = tally;
         self
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shared::aws::CallLimits;
 use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
+use shared::metrics::DEFAULT_NAMESPACE;
 use shared::telemetry::LogLevel;
 
 /// Time limits of the calls to SQS and DynamoDB.
@@ -36,6 +37,8 @@ pub struct Config {
     pub entry_ttl: EntryTtl,
     /// `LOG_LEVEL`: how much is logged.
     pub log_level: LogLevel,
+    /// `METRICS_NAMESPACE`: where CloudWatch keeps the metrics.
+    pub metrics_namespace: String,
 }
 
 impl Config {
@@ -53,7 +56,8 @@ impl Config {
         let max_message_bytes =
             env.within("MAX_MESSAGE_BYTES", max_message_bytes, &(16 * 1024..=1024 * 1024));
         let entry_ttl = env.optional("ENTRY_TTL_DAYS", EntryTtl::DEFAULT);
-        let log_level = env.optional("LOG_LEVEL", LogLevel::DEFAULT);
+        let log_level = LogLevel::read(&mut env);
+        let metrics_namespace = env.optional("METRICS_NAMESPACE", DEFAULT_NAMESPACE.to_owned());
         env.finish(|| {
             Some(Self {
                 queue_url: queue_url?,
@@ -61,6 +65,7 @@ impl Config {
                 message_limit: max_message_bytes? - DEAD_LETTER_RESERVE,
                 entry_ttl: entry_ttl?,
                 log_level: log_level?,
+                metrics_namespace: metrics_namespace?,
             })
         })
     }

@@ -3,7 +3,7 @@
 use shared::JobTable;
 
 use crate::Producer;
-use crate::accept::accept;
+use crate::accept::{Accepted, accept};
 use crate::answer::Answer;
 use crate::idempotency_key::IdempotencyKey;
 use crate::new_job::NewJob;
@@ -11,6 +11,7 @@ use crate::queue::JobQueue;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::submission::{Keys, Submission};
+use crate::tally::Tally;
 
 /// Answers 202 after the job is safe.
 pub(crate) async fn create_job(
@@ -28,7 +29,8 @@ pub(crate) async fn create_job(
         submission,
         request.trace.clone(),
     );
-    let view = accept(producer, &job).await?;
-    tracing::info!(job.id = %job.id, job.kind = job.kind, "job accepted");
-    Ok(view.to_accepted(&request.base))
+    let Accepted { view, is_new } = accept(producer, &job).await?;
+    let duplicate = (!is_new).then_some(true);
+    tracing::info!(job.id = %job.id, job.kind = job.kind, duplicate, "job accepted");
+    Ok(view.to_accepted(&request.base).with_tally(Tally::of_one(is_new)))
 }

@@ -5,6 +5,7 @@ use lambda_http::http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::answer::Answer;
 use crate::request::Request;
+use crate::tally::Tally;
 
 /// Made of the types by `openapi.rs`, and held to them by a test.
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -22,5 +23,5 @@ pub(crate) fn describe(request: &Request) -> Answer {
         let server = format!(r#""url": {}"#, serde_json::Value::from(request.base.as_str()));
         DOCUMENT.replacen(r#""url": "/""#, &server, 1)
     };
-    Answer { status: StatusCode::OK, headers, body: Some(document) }
+    Answer { status: StatusCode::OK, headers, body: Some(document), tally: Tally::default() }
 }

@@ -90,6 +90,7 @@ mod request;
 mod route;
 mod stage;
 mod submission;
+mod tally;
 mod trace;
 mod view;
 
@@ -98,7 +99,10 @@ use std::time::Duration;
 use lambda_http::http::Method;
 use lambda_http::{LambdaEvent, lambda_runtime, service_fn};
 use serde_json::value::RawValue;
+use shared::metrics::Metrics;
+use shared::telemetry::{invocation, trace_id};
 use shared::{Clock, Ids, JobTable};
+use tracing::Instrument;
 
 use crate::answer::Answer;
 pub use crate::config::{CALL_LIMITS, Config, DEAD_LETTER_RESERVE};
@@ -106,6 +110,7 @@ pub use crate::event::{EventAnswer, Gateway, NotHttp};
 pub use crate::queue::{JobQueue, MAX_TOGETHER, Outgoing, SendError, SqsJobQueue, group_id};
 use crate::refusal::{Cause, Refusal};
 use crate::request::Request;
+use crate::tally::Tally;
 pub use crate::trace::TraceHeader;
 
 /// The time in which a request is answered, whatever happens: one second less
@@ -128,6 +133,8 @@ pub struct Producer<T, Q> {
     pub message_limit: usize,
     /// How long an entry lives.
     pub entry_ttl: Duration,
+    /// Takes what each invocation measured.
+    pub metrics: Metrics,
 }
 
 impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
@@ -144,18 +151,34 @@ impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
         event: &RawValue,
         trace: Option<&str>,
     ) -> Result<EventAnswer, NotHttp> {
-        let (gateway, request) = event::read(event, trace)?;
+        let (gateway, request) =
+            event::read(event, trace).inspect_err(|_| self.measure(Tally::default()))?;
         let is_head = request.as_ref().is_ok_and(|request| request.method == Method::HEAD);
+        let trace = request.as_ref().ok().and_then(|request| request.trace.as_ref());
+        let trace_id = trace.and_then(|header| trace_id(header.as_str()));
+        // An error, so that every event has it, whatever the level.
+        let span = tracing::error_span!("request", trace.id = trace_id);
+        let answer = self.answer_all(request).instrument(span).await;
+        self.measure(answer.tally);
+        let answer = if is_head { answer.without_body() } else { answer };
+        Ok(EventAnswer::new(gateway, answer))
+    }
+
+    /// The one place where jobs are counted, at the end of each invocation.
+    fn measure(&self, tally: Tally) {
+        self.metrics.write(tally.measure(), self.clock.now());
+    }
+
+    async fn answer_all(&self, request: Result<Request, Refusal>) -> Answer {
         let answer = match request {
             Ok(request) => self.answer(&request).await,
             Err(refusal) => Err(refusal),
         };
-        let answer = answer.unwrap_or_else(|refusal| {
+        answer.unwrap_or_else(|refusal| {
             refusal.log();
-            refusal.problem.to_answer()
-        });
-        let answer = if is_head { answer.without_body() } else { answer };
-        Ok(EventAnswer::new(gateway, answer))
+            let tally = Tally { rejected: refusal.problem.jobs, ..Tally::default() };
+            refusal.problem.to_answer().with_tally(tally)
+        })
     }
 
     async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
@@ -177,8 +200,11 @@ pub async fn run<T: JobTable, Q: JobQueue>(
     producer: Producer<T, Q>,
 ) -> Result<(), lambda_runtime::Error> {
     let producer = &producer;
-    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
-        producer.handle(&event.payload, event.context.xray_trace_id.as_deref()).await
+    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| {
+        let is_cold_start = producer.metrics.is_cold_start();
+        let span = invocation(&event.context.request_id, is_cold_start);
+        async move { producer.handle(&event.payload, event.context.xray_trace_id.as_deref()).await }
+            .instrument(span)
     }))
     .await
 }

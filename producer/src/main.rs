@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use producer::{CALL_LIMITS, Config, Producer, SqsJobQueue};
+use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::{Clock, Ids, aws, telemetry};
 
@@ -27,6 +28,7 @@ async fn main() -> ExitCode {
         ids: Ids::random(),
         message_limit: config.message_limit,
         entry_ttl: config.entry_ttl.as_duration(),
+        metrics: Metrics::new(&config.metrics_namespace, "producer", std::io::stdout()),
     })
     .await;
     match ended {

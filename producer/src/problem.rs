@@ -132,6 +132,8 @@ pub(crate) struct Problem {
     pub(crate) state: Option<ShownState>,
     /// A header that belongs to the type.
     pub(crate) header: Option<(HeaderName, &'static str)>,
+    /// How many jobs were asked for in vain, for the metrics.
+    pub(crate) jobs: usize,
 }
 
 /// What went wrong (RFC 9457).
@@ -226,6 +228,7 @@ mod tests {
             invalid: Some(invalid),
             state: None,
             header: None,
+            jobs: 1,
         };
         let answer = problem.to_answer();
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);

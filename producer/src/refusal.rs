@@ -30,8 +30,15 @@ impl Refusal {
     #[must_use]
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        let problem = Problem { kind, detail, invalid: None, state: None, header: None };
+        let problem = Problem { kind, detail, invalid: None, state: None, header: None, jobs: 0 };
         Self { problem: Box::new(problem), cause: None }
+    }
+
+    /// The refusal of so many jobs.
+    #[must_use]
+    pub(crate) fn of_jobs(mut self, jobs: usize) -> Self {
+        self.problem.jobs = jobs;
+        self
     }
 
     /// A body that is JSON, but no job.

@@ -41,7 +41,9 @@ pub(crate) async fn answer(
     request: &Request,
 ) -> Result<Answer, Refusal> {
     match route(&request.method, &request.path)? {
-        Route::CreateJob => create_job(producer, request).await,
+        Route::CreateJob => {
+            create_job(producer, request).await.map_err(|refusal| refusal.of_jobs(1))
+        }
         Route::CreateJobs => create_jobs(producer, request).await,
         Route::GetJob(id) => get_job(producer, request, id).await,
         Route::CancelJob(id) => cancel_job(producer, request, id).await,

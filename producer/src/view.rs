@@ -130,11 +130,6 @@ impl View {
         self.entry.id
     }
 
-    /// The name of the job's kind.
-    pub(crate) fn kind(&self) -> &str {
-        &self.entry.kind
-    }
-
     /// Seconds until there may be news; `None` once the job has ended.
     pub(crate) const fn poll_after(&self) -> Option<u64> {
         self.poll_after

@@ -46,6 +46,8 @@
 
 pub mod aws;
 pub mod config;
+#[cfg(feature = "test-support")]
+pub mod emf;
 pub mod entry;
 #[cfg(feature = "test-support")]
 pub mod fake_aws;
@@ -56,6 +58,7 @@ pub mod job;
 pub mod job_id;
 pub mod jobs;
 pub mod message;
+pub mod metrics;
 pub mod principal;
 #[cfg(feature = "openapi")]
 pub mod schema;

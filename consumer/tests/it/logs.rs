@@ -6,6 +6,9 @@ use std::io;
 use std::sync::Once;
 
 use serde_json::{Value, json};
+use shared::emf::published;
+use shared::telemetry::{LogLevel, subscriber};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::rig::{Job, Rig, record};
 
@@ -14,8 +17,8 @@ thread_local! {
     static LOGGED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes what a thread logs to where it is kept.
-struct Log;
+/// Writes what a thread logs to where it is kept: its stdout.
+pub(crate) struct Log;
 
 /// From here on, what this thread logs is kept.
 ///
@@ -24,12 +27,12 @@ struct Log;
 pub(crate) fn capture() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing_subscriber::fmt().json().flatten_event(true).with_writer(|| Log).init();
+        subscriber(LogLevel::DEFAULT, || Log).init();
     });
     LOGGED.with_borrow_mut(Vec::clear);
 }
 
-fn text() -> String {
+pub(crate) fn text() -> String {
     LOGGED.with_borrow(|logged| String::from_utf8(logged.clone()).unwrap())
 }
 
@@ -74,9 +77,11 @@ async fn a_batch_that_failed_in_part_counts_its_failures() {
     let rig = Rig::new();
     let jobs = [Job::probe(&json!(["fail"])), Job::probe(&json!(["succeed"]))];
     rig.deliver(&[jobs[0].record("m-1"), jobs[1].record("m-2")]).await.unwrap();
-    let text = text();
-    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["batch.size"], &last["batch.failures"]), (&json!(2), &json!(1)));
+    let published = published(&text(), "Relevo").unwrap();
+    assert_eq!(
+        (&published["BatchSize"], &published["BatchItemFailures"]),
+        (&vec![2.0], &vec![1.0])
+    );
 
     let events = about("m-1");
     let outcomes: Vec<_> = events.iter().map(|event| &event["outcome"]).collect();

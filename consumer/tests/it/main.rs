@@ -12,6 +12,7 @@ mod dead_letters;
 mod emails;
 mod fuzzed;
 mod logs;
+mod observing;
 mod outcomes;
 mod retries;
 mod rig;

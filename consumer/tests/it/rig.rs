@@ -18,12 +18,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::aws::CallError;
 use shared::config::{EntryTtl, Environment};
+use shared::metrics::Metrics;
 use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
 use shared::{
     Clock, Fingerprint, Ids, JobEntry, JobId, JobTable, Principal, Random, State, Timestamp,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
+
+use crate::logs::Log;
 
 /// The moment at which each test begins.
 pub(crate) const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -56,6 +59,7 @@ impl Rig {
             clock,
             ids: Ids::random(),
             random: Random::new(|| 1.0),
+            metrics: Metrics::new("Relevo", "consumer", Log),
         };
         Self { consumer }
     }
@@ -219,6 +223,7 @@ pub(crate) fn record(message_id: &str, body: &str, receive: u32) -> Value {
         "attributes": {
             "ApproximateReceiveCount": receive.to_string(),
             "MessageGroupId": "group",
+            "SentTimestamp": (START.as_millis() - 40).to_string(),
             "AWSTraceHeader": "Root=1-67a1b2c3-0123456789abcdef01234567",
         },
         "messageAttributes": {},

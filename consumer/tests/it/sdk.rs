@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::config::EntryTtl;
 use shared::fake_aws::{FakeAws, Reply, Request};
+use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::{Clock, Ids, Random};
 
@@ -37,6 +38,7 @@ async fn consumer_of(aws: &FakeAws) -> Consumer<DynamoJobTable, SqsRetryQueue> {
         clock: Clock::system(),
         ids: Ids::random(),
         random: Random::new(|| 1.0),
+        metrics: Metrics::none(),
     }
 }
 

@@ -7,8 +7,10 @@ use consumer::Deadline;
 use consumer::batch::BatchError;
 use serde_json::json;
 use serde_json::value::RawValue;
+use shared::emf::published;
 use shared::{State, Timestamp};
 
+use crate::logs;
 use crate::rig::{Fault, Job, Rig, START, TIMEOUT};
 
 #[tokio::test(start_paused = true)]
@@ -66,6 +68,8 @@ async fn a_batch_with_a_thread_that_cannot_be_stopped_has_no_answer() {
     assert_eq!(rig.consumer.handle(&event, &deadline).await, Err(BatchError::StillAlive));
     assert!(started.elapsed() < time);
     assert_eq!(rig.state(&quick), Some(State::Succeeded), "it is a duplicate when it comes back");
+    let published = published(&logs::text(), "Relevo").unwrap();
+    assert_eq!(published["StoppedForTime"], [1.0], "measured before the process ends itself");
     // While the thread is at work, nobody else may run the job.
     let entry = rig.entry(&job).unwrap();
     assert_eq!((entry.state, entry.lease_until), (State::Running, Some(deadline.lease_until())));

@@ -10,9 +10,13 @@ use crate::logs::Line;
 /// What Lambda itself writes around each invocation; `--json` shows it.
 const OF_LAMBDA: [&str; 4] = ["INIT_START ", "START RequestId: ", "END RequestId: ", "REPORT "];
 
-/// Fields that have a place of their own, and the code's module, which the
-/// message tells as well.
-const NO_FIELDS: [&str; 4] = ["timestamp", "level", "message", "target"];
+/// Fields that have a place of their own, and the names of the code's module and
+/// span, which the message tells as well.
+const NO_FIELDS: [&str; 5] = ["timestamp", "level", "message", "target", "name"];
+
+/// The field that makes metrics of a line, which is for CloudWatch to read;
+/// `--json` shows it.
+const METRICS: &str = "_aws";
 
 /// How lines are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,7 @@ impl Style {
             return Some(message.to_owned());
         }
         match line.event() {
+            Some(Value::Object(event)) if event.contains_key(METRICS) => None,
             Some(Value::Object(event)) => Some(self.event(function, &event)),
             _ if OF_LAMBDA.iter().any(|start| message.starts_with(start)) => None,
             // A panic's text, or what the emulator has to say.
@@ -139,6 +144,13 @@ mod tests {
             show(Style::Json, "START RequestId: 1\n").as_deref(),
             Some("START RequestId: 1")
         );
+    }
+
+    #[test]
+    fn metrics_are_left_out() {
+        let line = r#"{"_aws":{"Timestamp":1},"JobsAccepted":1}"#;
+        assert_eq!(show(Style::Plain, line), None);
+        assert_eq!(show(Style::Json, line).as_deref(), Some(line));
     }
 
     #[test]

@@ -1,8 +1,5 @@
 //! What SQS and DynamoDB may answer, through the real SDK.
 
-use std::cell::RefCell;
-use std::io;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,11 +7,13 @@ use aws_config::SdkConfig;
 use producer::{CALL_LIMITS, DEAD_LETTER_RESERVE, Producer, SqsJobQueue};
 use serde_json::{Value, json};
 use shared::fake_aws::{FakeAws, Reply, Request, sdk_config};
+use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::{Clock, Ids};
 
 use crate::events::{BODY, Event, sample};
 use crate::fakes::Answer;
+use crate::logs;
 
 /// What SQS answers when it has taken a message.
 fn sent() -> Value {
@@ -31,41 +30,17 @@ pub(crate) fn producer(config: &SdkConfig) -> Producer<DynamoJobTable, SqsJobQue
         ids: Ids::random(),
         message_limit: 1024 * 1024 - DEAD_LETTER_RESERVE,
         entry_ttl: Duration::from_hours(30 * 24),
+        metrics: Metrics::none(),
     }
-}
-
-thread_local! {
-    /// What is logged on this thread, which is that of one test.
-    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Writes to [`LOG`].
-struct Log;
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LOG.with_borrow_mut(|log| log.extend_from_slice(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn capture_log() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing_subscriber::fmt().json().with_writer(|| Log).init());
-    LOG.take();
 }
 
 /// Sends one event and gives back its answer, the log, and the time it took.
 async fn send(config: &SdkConfig, event: &Event) -> (Answer, String, Duration) {
-    capture_log();
+    logs::capture();
     let started = Instant::now();
     let answer = producer(config).handle(&event.raw(), None).await.unwrap();
     let answer = Answer::read(serde_json::to_value(answer).unwrap());
-    (answer, String::from_utf8(LOG.take()).unwrap(), started.elapsed())
+    (answer, logs::text(), started.elapsed())
 }
 
 fn is_send(request: &Request) -> bool {
@@ -173,11 +148,10 @@ async fn what_only_a_deployment_can_mend_is_500() {
         let lines: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
         assert_eq!(lines.len(), 1, "{log}");
         let line: Value = serde_json::from_str(lines[0]).unwrap();
-        let fields = &line["fields"];
-        assert_eq!(fields["aws_request_id"], "fake-request-id");
-        assert!(fields["cause"].as_str().unwrap().contains(&format!("jobs {code}")), "{line}");
+        assert_eq!(line["aws_request_id"], "fake-request-id");
+        assert!(line["cause"].as_str().unwrap().contains(&format!("jobs {code}")), "{line}");
         let expected = if query_code.is_empty() { code } else { query_code };
-        assert_eq!(fields["aws_code"], expected);
+        assert_eq!(line["aws_code"], expected);
     }
 }
 

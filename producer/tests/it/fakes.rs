@@ -7,12 +7,14 @@ use producer::{JobQueue, MAX_TOGETHER, NotHttp, Outgoing, Producer, SendError};
 use serde_json::Value;
 use shared::aws::CallError;
 use shared::message::Message;
+use shared::metrics::Metrics;
 use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
 use shared::{Clock, Ids, JobEntry, JobId, JobTable, Principal, Timestamp};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::events::Event;
+use crate::logs::Log;
 
 /// What happened, in order.
 #[derive(Clone, Debug, Default)]
@@ -248,6 +250,7 @@ impl Fixture {
             ids: Ids::random(),
             message_limit: 1024 * 1024 - producer::DEAD_LETTER_RESERVE,
             entry_ttl: std::time::Duration::from_hours(30 * 24),
+            metrics: Metrics::new("Relevo", "producer", Log),
         };
         Self { producer, steps, now }
     }

@@ -15,6 +15,8 @@ mod fuzzed;
 mod gateways;
 mod intents;
 mod kinds;
+mod logs;
+mod observing;
 mod openapi;
 mod process;
 mod promise;

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::json;
+use shared::emf::published;
 use shared::fake_aws::{FakeAws, Reply};
 
 use crate::events::{BODY, Event};
@@ -82,6 +83,7 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
         ("TABLE_NAME", "jobs"),
         ("MAX_MESSAGE_BYTES", "1048576"),
+        ("METRICS_NAMESPACE", "Ours"),
         ("AWS_ENDPOINT_URL", &endpoint),
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "key"),
@@ -113,6 +115,12 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
     assert!(error["errorMessage"].as_str().unwrap().contains("expects events of"), "{error}");
     let lines = log.lines().filter(|line| line.contains("\"level\":\"ERROR\"")).count();
     assert_eq!(lines, 1, "{log}");
+    let cold = log.lines().filter(|line| line.contains("cold_start")).count();
+    assert_eq!(log.lines().filter(|line| line.contains("ColdStarts")).count(), 1, "{log}");
+    assert_eq!(cold, 0, "nothing of ours was logged about the first event: {log}");
+    let accepted_line = log.lines().find(|line| line.contains("job accepted")).expect(&log);
+    assert!(accepted_line.contains(r#""aws.request_id":"2""#), "{accepted_line}");
+    assert_eq!(published(&log, "Ours").expect("sound")["JobsAccepted"], [1.0]);
     let refused = posted("1/response").expect(&log).body;
     assert_eq!(refused["statusCode"], 400);
     let accepted = posted("2/response").expect(&log).body;

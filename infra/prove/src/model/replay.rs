@@ -23,6 +23,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use shared::aws::CallError;
 use shared::config::EntryTtl;
+use shared::metrics::Metrics;
 use shared::table::{Cancellation, PutIf, Settlement, TableError, Written};
 use shared::{Clock, Ids, JobEntry, JobId, JobTable, Principal, Random, Timestamp};
 use tokio::runtime;
@@ -363,6 +364,7 @@ fn consumer(
         clock,
         ids: Ids::new(move |_| token),
         random: Random::new(|| 1.0),
+        metrics: Metrics::none(),
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::JobId;
 use shared::config::EntryTtl;
+use shared::metrics::Metrics;
 use tokio::time::sleep;
 
 use super::fate::drive;
@@ -48,6 +49,7 @@ impl Client {
             ids: world.ids(),
             message_limit: 1024 * 1024 - DEAD_LETTER_RESERVE,
             entry_ttl: EntryTtl::DEFAULT.as_duration(),
+            metrics: Metrics::none(),
         };
         let busy = world.client();
         Self { world, producer, who, _busy: busy }

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use shared::config::EntryTtl;
 use shared::fake_sqs::{Queue, ReceivedMessage};
 use shared::message::Message;
+use shared::metrics::Metrics;
 use shared::{JobEntry, JobId, State};
 use tokio::time::{sleep, timeout};
 
@@ -65,6 +66,7 @@ impl Process {
             clock,
             ids: world.ids(),
             random: world.chance(),
+            metrics: Metrics::none(),
         };
         let batch_size = world.random().usize(1..11);
         Self { world, who, consumer, batch_size }
