@@ -108,8 +108,8 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a held kind is given back when it is stopped for time",
         file: "consumer/src/attempt.rs",
-        find: r#"Err(_) => unexpected("stopped for lack of time".to_owned()),"#,
-        replace: "Err(_) => End::Retryable { error: String::new(), not_before: None },",
+        find: r#"unexpected("stopped for lack of time".to_owned())"#,
+        replace: "End::Retryable { error: String::new(), not_before: None }",
         table: TableKind::Memory,
     },
     Mutation {
