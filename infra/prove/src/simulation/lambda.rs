@@ -172,7 +172,7 @@ impl Process {
             self.check_acknowledged(delivered).await;
             if !world.strikes(Fault::DeletionLost, world.climate.deletion_lost) {
                 // Received again meanwhile: then it stays, and comes again.
-                let _ = world.sqs().delete(&delivered.receipt_handle);
+                world.sqs().delete(&delivered.receipt_handle);
             }
         }
     }
