@@ -19,6 +19,7 @@ mod idempotency;
 mod issuer;
 mod jobs;
 mod policies;
+mod queue;
 mod retries;
 mod routes;
 mod support;
