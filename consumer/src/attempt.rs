@@ -14,6 +14,7 @@ use shared::{Job, JobTable, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Consumer;
+use crate::backoff::LONGEST_DELAY;
 use crate::claim::{Claim, Claimant};
 use crate::deadline::Deadline;
 use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT, millis};
@@ -201,6 +202,16 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         }
     }
 
+    /// How long a job can wait, and its message still be there: every wait is a
+    /// receive, of which one is left for the run and one for a mishap; and the
+    /// queue forgets what it has kept for too long.
+    fn latest(&self, record: &Record, now: Timestamp) -> Timestamp {
+        let receives_left = self.settings.max_receive_count - record.receive_count;
+        let by_receives = now + LONGEST_WAIT * receives_left.saturating_sub(1).max(1);
+        let sent_at = record.sent_at.unwrap_or(now);
+        by_receives.min(sent_at + self.settings.retention.saturating_sub(LONGEST_DELAY))
+    }
+
     /// What the end of a run means for the entry and for the record.
     fn consequence(&self, record: &Record, end: End) -> (Settlement, Outcome) {
         match end {
@@ -221,11 +232,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
                 let backoff = self.settings.backoff;
                 let delay = backoff.delay(record.receive_count, self.random.fraction());
                 let now = self.clock.now();
-                // Every wait is a receive: one that outlasts them all would let
-                // the message die unrun.
-                let receives_left = self.settings.max_receive_count - record.receive_count;
-                let latest = now + LONGEST_WAIT * receives_left;
-                let not_before = not_before.unwrap_or(now + delay).min(latest);
+                let not_before = not_before.unwrap_or(now + delay).min(self.latest(record, now));
                 let settlement = Settlement::Release { error: error.clone(), not_before };
                 (settlement, Outcome::Released { not_before, error })
             }

@@ -41,6 +41,8 @@ pub struct Config {
 pub struct Settings {
     /// The queue's `maxReceiveCount`: the last receive of each copy.
     pub max_receive_count: u32,
+    /// `QUEUE_RETENTION_SECONDS`: how long the queue keeps a message.
+    pub retention: Duration,
     /// The function's timeout, for events whose deadline is unknown.
     pub function_timeout: Duration,
     /// Jobs of one batch that run at the same time.
@@ -93,9 +95,12 @@ fn read_settings<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Opt
     let result_bytes = env.optional("MAX_RESULT_BYTES", 64 * 1024);
     let result_bytes = env.within("MAX_RESULT_BYTES", result_bytes, &(0..=256 * 1024));
     let entry_ttl = env.optional("ENTRY_TTL_DAYS", EntryTtl::DEFAULT);
-    let backoff = read_backoff(env, receives);
+    let retention = env.required("QUEUE_RETENTION_SECONDS");
+    let retention = env.within("QUEUE_RETENTION_SECONDS", retention, &(60..=1_209_600_u64));
+    let backoff = read_backoff(env, receives, retention);
     Some(Settings {
         max_receive_count: receives?,
+        retention: Duration::from_secs(retention?),
         function_timeout: Duration::from_secs(timeout?),
         concurrency: concurrency?,
         backoff: backoff?,
@@ -109,13 +114,12 @@ fn read_settings<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Opt
 fn read_backoff<L: Fn(&str) -> Option<String>>(
     env: &mut Environment<L>,
     receives: Option<u32>,
+    retention: Option<u64>,
 ) -> Option<Backoff> {
     let base = env.optional("BACKOFF_BASE_SECONDS", 2);
     let base = env.within("BACKOFF_BASE_SECONDS", base, &(1..=3_600));
     let cap = env.optional("BACKOFF_CAP_SECONDS", 900_u64);
     let cap = env.within("BACKOFF_CAP_SECONDS", cap, &(1..=39_600));
-    let retention = env.required("QUEUE_RETENTION_SECONDS");
-    let retention = env.within("QUEUE_RETENTION_SECONDS", retention, &(60..=1_209_600_u64));
     let (receives, base, cap, retention) = (receives?, base?, cap?, retention?);
     if base > cap {
         return env.problem("BACKOFF_BASE_SECONDS is larger than BACKOFF_CAP_SECONDS".to_owned());

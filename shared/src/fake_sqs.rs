@@ -14,6 +14,8 @@ use crate::sources::Timestamp;
 const LONGEST_INVISIBLE: Duration = Duration::from_hours(12);
 
 /// Messages that one receive returns at most.
+///
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
 const MOST_RECEIVED: usize = 10;
 
 /// One of the two queues.
@@ -63,6 +65,14 @@ pub struct StoredMessage {
     receipt: u64,
 }
 
+impl StoredMessage {
+    /// Whether a receive may return it.
+    #[must_use]
+    pub fn is_visible(&self, now: Timestamp) -> bool {
+        self.visible_at <= now
+    }
+}
+
 /// A message as a receive returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
@@ -72,7 +82,9 @@ pub struct ReceivedMessage {
     pub message: StoredMessage,
 }
 
-/// Why SQS refuses a call about a received message.
+/// Why SQS refuses to change a message's visibility.
+///
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiptError {
     /// The message is gone, or was received again since.
@@ -145,7 +157,7 @@ impl FakeSqs {
             self.bury(now);
         }
         let (timeout, mut made) = (self.settings.visibility_timeout, self.made);
-        let visible = self.queue(queue).iter_mut().filter(|message| message.visible_at <= now);
+        let visible = self.queue(queue).iter_mut().filter(|message| message.is_visible(now));
         let received = visible
             .take(max.min(MOST_RECEIVED))
             .map(|message| {
@@ -173,7 +185,7 @@ impl FakeSqs {
     ) -> Result<(), ReceiptError> {
         let position = self.position(receipt_handle)?;
         let message = self.source.get_mut(position).ok_or(ReceiptError::Stale)?;
-        if message.visible_at <= now {
+        if message.is_visible(now) {
             return Err(ReceiptError::NotInFlight);
         }
         if (now + visible_in).since(message.received_at) > LONGEST_INVISIBLE {
@@ -183,15 +195,14 @@ impl FakeSqs {
         Ok(())
     }
 
-    /// Deletes a received message from the source queue.
+    /// Deletes a received message from the source queue. With another receipt
+    /// than the latest the call succeeds too, and deletes nothing.
     ///
-    /// # Errors
-    ///
-    /// It is still there, or was not there any more.
-    pub fn delete(&mut self, receipt_handle: &str) -> Result<(), ReceiptError> {
-        let position = self.position(receipt_handle)?;
-        self.source.remove(position);
-        Ok(())
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_DeleteMessage.html>
+    pub fn delete(&mut self, receipt_handle: &str) {
+        if let Ok(position) = self.position(receipt_handle) {
+            self.source.remove(position);
+        }
     }
 
     /// Takes a dead letter out of its queue, by its id.
@@ -211,7 +222,7 @@ impl FakeSqs {
     fn bury(&mut self, now: Timestamp) {
         let most = self.settings.max_receive_count;
         let is_dead =
-            |message: &mut StoredMessage| message.visible_at <= now && message.receives >= most;
+            |message: &mut StoredMessage| message.is_visible(now) && message.receives >= most;
         self.dead_letters.extend(self.source.extract_if(.., is_dead));
     }
 
@@ -280,9 +291,16 @@ mod tests {
         let mut sqs = queue_with_one(Duration::ZERO);
         let first = receive(&mut sqs, NOW).unwrap().receipt_handle;
         let second = receive(&mut sqs, NOW + VISIBILITY).unwrap().receipt_handle;
-        assert_eq!(sqs.delete(&first), Err(ReceiptError::Stale));
-        assert_eq!(sqs.delete(&second), Ok(()));
-        assert_eq!(sqs.delete(&second), Err(ReceiptError::Stale));
+        let later = NOW + VISIBILITY;
+        let change = sqs.change_visibility(&first, Duration::ZERO, later);
+        assert_eq!(change, Err(ReceiptError::Stale));
+        sqs.delete(&first);
+        assert_eq!(sqs.messages(Queue::Source).len(), 1);
+        sqs.delete(&second);
+        sqs.delete(&second);
+        assert!(sqs.messages(Queue::Source).is_empty());
+        let change = sqs.change_visibility(&second, Duration::ZERO, later);
+        assert_eq!(change, Err(ReceiptError::Stale));
     }
 
     #[test]

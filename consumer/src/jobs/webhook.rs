@@ -14,6 +14,7 @@ mod trace;
 
 use std::error::Error;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use http::HeaderMap;
 use reqwest::{Client, Request};
@@ -57,6 +58,10 @@ pub(super) struct Deliverer {
     /// making consists of, and other kinds' cold starts should not pay for it.
     client: OnceLock<Client>,
 }
+
+/// What is left of the time when an answer is no longer read: an accepted
+/// webhook must not be stopped, and delivered again, for its slow answer.
+const READING_ENDS: Duration = Duration::from_millis(500);
 
 /// Why a webhook was not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +109,8 @@ impl Deliverer {
 
     fn request(&self, webhook: &Webhook, context: &JobContext) -> Result<Request, JobError> {
         let mut request = Request::new(webhook.method.clone(), webhook.url.clone());
-        *request.timeout_mut() = Some(webhook.timeout.min(context.time_left()));
+        *request.timeout_mut() =
+            Some(webhook.timeout.min(context.time_left().saturating_sub(READING_ENDS)));
         *request.headers_mut() = webhook.headers.clone();
         let headers = request.headers_mut();
         self.sign(webhook, context, headers, self.clock.now())?;

@@ -103,7 +103,10 @@ impl Mailer {
         let mut connection = begun.map_err(|_| JobError::retryable(Unsent::TooSlow))??;
         // From here on nobody knows, until the server says.
         let answer = connection.message(&letter.formatted()).await.map_err(judge_last_answer)?;
-        quit(connection).await;
+        // The e-mail is sent: to be stopped now would make it look interrupted.
+        if context.time_left() > QUIT_TIMEOUT * 2 {
+            quit(connection).await;
+        }
         let answer = answer.message().collect::<Vec<_>>().join(" ");
         Ok(Sent { message_id, answer })
     }

@@ -44,6 +44,7 @@ impl Rig {
         let started = Instant::now();
         let settings = Settings {
             max_receive_count: 5,
+            retention: Duration::from_hours(4 * 24),
             function_timeout: TIMEOUT,
             concurrency: 10,
             backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_mins(15) },

@@ -28,6 +28,7 @@ async fn consumer_of(aws: &FakeAws) -> Consumer<DynamoJobTable, SqsRetryQueue> {
         queue: SqsRetryQueue::new(&config, queue("jobs"), queue("jobs-dead")),
         settings: Settings {
             max_receive_count: 5,
+            retention: Duration::from_hours(4 * 24),
             function_timeout: TIMEOUT,
             concurrency: 10,
             backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_mins(15) },

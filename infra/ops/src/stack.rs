@@ -256,7 +256,9 @@ pub async fn eventually<T>(
         .with_context(|| format!("{what}: not within {} s", patience.as_secs()))?
 }
 
-fn sqs_client(endpoint: &str) -> aws_sdk_sqs::Client {
+/// SQS as the emulator's root calls it.
+#[must_use]
+pub fn sqs_client(endpoint: &str) -> aws_sdk_sqs::Client {
     use aws_sdk_sqs::config::{BehaviorVersion, Region};
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())

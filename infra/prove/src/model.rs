@@ -3,11 +3,14 @@
 //! The code under check is the real one: [`consumer::Consumer::handle`], run
 //! anew for every step (`replay`), over the transitions of the in-memory job
 //! table (`entry`). What surrounds it is modelled: SQS, Lambda, clients and
-//! operators, clocks that disagree, calls and processes that fail (`steps`).
+//! operators, clocks that disagree, calls and processes that fail (`steps`, and
+//! what they lead to: `effects`, `changes`).
 //!
 //! Left out: several records in one invocation, entries that expire or are
 //! deleted, and messages of another payload.
 
+mod changes;
+mod effects;
 mod entry;
 mod promises;
 mod replay;
@@ -21,10 +24,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
+use self::changes::beginning;
 use self::entry::Entry;
 use self::replay::Replays;
 use self::state::State;
-use self::steps::{Action, Steps, beginning};
+use self::steps::{Action, Steps};
 
 /// How far the check goes.
 #[derive(Args, Clone, Copy, Debug)]

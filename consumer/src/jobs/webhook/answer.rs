@@ -134,16 +134,17 @@ async fn delivery(mut answer: Response) -> Delivery {
             break;
         }
     }
+    let mut body = String::from_utf8_lossy(&body).into_owned();
+    // What JSON escapes sixfold would make the whole result too large to keep.
+    while serde_json::to_string(&body).is_ok_and(|json| json.len() > 2 * MAX_BODY_BYTES) {
+        body.truncate(body.floor_char_boundary(body.len() / 2));
+        truncated = true;
+    }
     let kept = KEPT_HEADERS.into_iter().filter_map(|name| {
         let value = answer.headers().get(name)?.to_str().ok()?;
         Some((name, value.to_owned()))
     });
-    Delivery {
-        status: answer.status().as_u16(),
-        headers: kept.collect(),
-        body: String::from_utf8_lossy(&body).into_owned(),
-        truncated,
-    }
+    Delivery { status: answer.status().as_u16(), headers: kept.collect(), body, truncated }
 }
 
 #[cfg(test)]

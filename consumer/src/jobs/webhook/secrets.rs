@@ -56,10 +56,12 @@ impl FromStr for Secrets {
             });
             if of_host.is_empty() || !all_are_sound {
                 return Err(format!(
-                    "each secret of \"{host}\" must be \"{PREFIX}\" and the base64 of 24 bytes or more"
+                    "each secret of a host must be \"{PREFIX}\" and the base64 of 24 bytes or more"
                 ));
             }
-            secrets.insert(hosts::parse(&host)?, of_host);
+            if secrets.insert(hosts::parse(&host)?, of_host).is_some() {
+                return Err("names one host twice".to_owned());
+            }
         }
         Ok(Self(secrets))
     }
@@ -118,6 +120,8 @@ mod tests {
             r#"{"a.example":["whsec_topsecret"]}"#,
             r#"{"a.example":["whsec_topsecret-topsecret-topsecret-topsecret!"]}"#,
             r#"{"a.example":[]}"#,
+            r#"{"whsec_topsecret":["partner.example"]}"#,
+            r#"{"a.example":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],"A.example.":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}"#,
             r#"{"https://a.example":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}"#,
         ] {
             let error = json.parse::<Secrets>().unwrap_err();

@@ -103,7 +103,7 @@ impl Server {
     /// Nothing was sent: permanent where the server says so, else to be tried
     /// again.
     pub(super) async fn begin(&self, envelope: &Envelope) -> Result<AsyncSmtpConnection, JobError> {
-        let mut connection = self.connect().await.map_err(judge)?;
+        let mut connection = self.connect().await?;
         let sender = Mail::new(envelope.from().cloned(), Vec::new());
         connection.command(sender).await.map_err(judge)?;
         for recipient in envelope.to() {
@@ -117,22 +117,25 @@ impl Server {
         Ok(connection)
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Error> {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, JobError> {
         let ServerUrl { host, port, security, login } = &self.url;
         let hello = ClientId::default();
         let tls = match security {
-            Security::Tls => Some(self.tls()?),
+            Security::Tls => Some(self.tls().map_err(judge)?),
             Security::StartTls | Security::None => None,
         };
         let address = (host.as_str(), *port);
-        let mut connection =
-            AsyncSmtpConnection::connect_tokio1(address, None, &hello, tls, None).await?;
+        let connected = AsyncSmtpConnection::connect_tokio1(address, None, &hello, tls, None).await;
+        let mut connection = connected.map_err(judge)?;
         if *security == Security::StartTls {
-            connection.starttls(self.tls()?, &hello).await?;
+            let tls = self.tls().map_err(judge)?;
+            connection.starttls(tls, &hello).await.map_err(judge)?;
         }
         if let Some((user, password)) = login {
             let credentials = Credentials::new(user.clone(), password.clone());
-            connection.auth(DEFAULT_MECHANISMS, &credentials).await?;
+            let login = connection.auth(DEFAULT_MECHANISMS, &credentials).await;
+            // A password that was changed is no fault of the message's.
+            login.map_err(JobError::retryable)?;
         }
         Ok(connection)
     }

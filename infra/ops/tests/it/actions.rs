@@ -17,7 +17,7 @@ const CALLS: [(&str, &str); 22] = [
     (".execute_statement()", "dynamodb:PartiQLSelect"),
     (".get_item()", "dynamodb:GetItem"),
     (".put_item()", "dynamodb:PutItem"),
-    (".query()", "dynamodb:Query"),
+    (".query().table_name(", "dynamodb:Query"),
     (".scan()", "dynamodb:Scan"),
     (".transact_get_items()", "dynamodb:GetItem"),
     (".transact_write_items()", "dynamodb:PutItem"),

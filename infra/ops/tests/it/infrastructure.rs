@@ -136,7 +136,8 @@ const RULES: [Rule; 25] = [
     }),
     ("the API's access log is JSON, on one line", |it| {
         let settings = it.properties("Stage")["AccessLogSettings"].clone();
-        let line = text(&settings["Format"]).replace("$context.error.messageString", "\"x\"");
+        // What is absent is written as a bare hyphen, so all of it must be quoted.
+        let line = text(&settings["Format"]).replace("$context.error.message", "-");
         let fields = serde_json::from_str::<Value>(&line).unwrap_or_default();
         settings["DestinationArn"] == attribute("ApiLogs", "Arn")
             && keeps_logs_as_told(it, "ApiLogs")

@@ -24,6 +24,7 @@ mod infrastructure;
 mod issuer;
 mod jobs;
 mod policies;
+mod queue;
 mod readme;
 mod retries;
 mod routes;

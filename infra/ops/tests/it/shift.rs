@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::expansion::{Expansion, template, transform};
 
-const SHIFT: [(&str, &str); 1] = [("TrafficShift", "Canary10Percent5Minutes")];
+const SHIFT: [(&str, &str); 1] = [("TrafficShift", "Canary10Percent30Minutes")];
 
 #[test]
 fn a_shift_goes_through_the_alias_and_stops_at_alarms() {

@@ -371,6 +371,7 @@ fn consumer(
 fn settings(max_receive_count: u32) -> Settings {
     Settings {
         max_receive_count,
+        retention: Duration::from_hours(4 * 24),
         function_timeout: Duration::from_millis(TIMEOUT.unsigned_abs()),
         concurrency: 1,
         backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_mins(15) },

@@ -1,38 +1,18 @@
-//! What can happen in a state, and what it leads to.
-
-use shared::State as EntryState;
+//! What can happen in a state.
 
 use super::Bounds;
-use super::entry::{Entry, Millis, Settling, cancel, execute};
-use super::replay::{Call, Invocation, Next, Replays, Reply, Step, TIMEOUT, What};
-use super::state::{Breach, Copy, Late, Ledger, Left, Phase, Place, State, Worker};
-
-/// How long SQS hides a message that was received: six times the function's
-/// timeout, as the template has it.
-const VISIBILITY: Millis = 6 * TIMEOUT;
+use super::entry::{Millis, cancel};
+use super::replay::{Call, Replays, Reply, Step, TIMEOUT};
+use super::state::{Copy, Phase, Place, State, Worker};
 
 /// Clocks disagree by less than two seconds.
-const SKEW: Millis = 1_999;
+pub(crate) const SKEW: Millis = 1_999;
 
 /// After its timeout, Lambda ends a process that stands still within this.
 const LATE_KILL: Millis = 3_000;
 
 /// How long one call lasts at most, as the consumer configures the SDK.
 const LONGEST_CALL: Millis = 1_800;
-
-/// For how long after it was given up a call may take effect: longer than a
-/// lease lasts.
-const LATEST_EFFECT: Millis = 20_000;
-
-/// A moment that is this long ago is as good as any earlier one.
-const LONG_AGO: Millis = -2 * SKEW - 1;
-
-/// When the copies of the message were sent: longer ago than anything takes
-/// that happens in the model.
-const LONG_BEFORE: Millis = -60 * 60 * 1000;
-
-/// The token of a lease whose owner is gone.
-const NOBODYS_TOKEN: u8 = 0;
 
 /// The number of a copy, and of one of its workers.
 pub(crate) type At = (usize, usize);
@@ -89,7 +69,7 @@ pub(crate) enum How {
 }
 
 impl How {
-    const fn takes_effect(self) -> bool {
+    pub(crate) const fn takes_effect(self) -> bool {
         matches!(self, Self::Answered | Self::AnswerLost | Self::HangsAfterEffect)
     }
 }
@@ -231,150 +211,6 @@ impl Steps {
             Phase::Stalled { .. } => Some(TIMEOUT + LATE_KILL),
         }
     }
-
-    /// The state after `action`.
-    pub(crate) fn next(&self, state: &State, action: Action) -> Option<State> {
-        let mut state = state.clone();
-        match action {
-            Action::Deliver { copy, skew } => self.deliver(&mut state, copy, skew)?,
-            Action::Bury { copy } => state.copies.get_mut(copy)?.bury(),
-            Action::Reply { worker, how } => self.reply(&mut state, worker, how)?,
-            Action::Run { worker, step } => self.run(&mut state, worker, step)?,
-            Action::Wake { worker } => wake(&mut state, worker)?,
-            Action::Answer { worker } => answer(&mut state, worker)?,
-            Action::Crash { worker } => {
-                state.fault(worker)?;
-                end(&mut state, worker)?;
-            }
-            Action::Stall { worker } => {
-                state.fault(worker)?;
-                let worker = state.worker_mut(worker)?;
-                worker.phase = Phase::Stalled { runs_handler: worker.runs_handler() };
-            }
-            Action::Kill { worker } => end(&mut state, worker)?,
-            Action::TakeEffect { late } => {
-                let late = state.late.remove(late);
-                let (entry, reply) = execute(state.entry, late.call);
-                state.ledger.had_late_effect |= reply == Reply::Written;
-                state.note_completion(late.call, reply);
-                state.entry = entry;
-            }
-            Action::Cancel { skew } => {
-                state.left.cancels -= 1;
-                state.entry = cancel(state.entry, skew);
-            }
-            Action::Redrive { copy } => {
-                state.copies.get_mut(copy)?.place = Place::Gone;
-                state.redrive();
-            }
-            Action::RedriveLetter => {
-                state.letters -= 1;
-                state.redrive();
-            }
-            Action::Wait { millis } => state.pass(millis),
-        }
-        state.forget(self.hold);
-        Some(state)
-    }
-
-    fn deliver(&self, state: &mut State, copy: usize, skew: Millis) -> Option<()> {
-        let token = state.unused_token();
-        let copy = state.copies.get_mut(copy)?;
-        copy.receives += 1;
-        copy.visible_in = VISIBILITY;
-        let invocation = Invocation {
-            receive: copy.receives,
-            max_receive_count: self.bounds.receives,
-            step: Step::Succeed,
-            hold: self.hold,
-            token,
-            sent_at: copy.sent_at - skew,
-        };
-        let next = self.replays.next(invocation, &[]);
-        let mut worker = Worker {
-            invocation,
-            skew,
-            age: 0,
-            answers: Vec::new(),
-            phase: Phase::Answering { acknowledges: false },
-            has_effect: false,
-            has_completed: false,
-            has_sent_letter: false,
-        };
-        worker.phase = phase(&worker, next);
-        copy.workers.push(worker);
-        Some(())
-    }
-
-    /// Carries out a worker's call, and lets it go on with what it is answered.
-    fn reply(&self, state: &mut State, at: At, how: How) -> Option<()> {
-        if how != How::Answered {
-            state.fault(at)?;
-        }
-        let worker = state.worker(at)?.clone();
-        let Phase::Calling { call, .. } = worker.phase else { return None };
-        let shift = worker.shift();
-        let mut reply = Reply::Hangs;
-        if how.takes_effect() {
-            let entry;
-            (entry, reply) = execute(state.entry, call.shifted(shift));
-            state.entry = entry;
-            state.note_completion(call, reply);
-            take_effect(state, at, call, reply)?;
-        }
-        let reply = match how {
-            How::Answered => reply.shifted(-shift),
-            How::AnswerLost | How::Lost | How::GivenUp => Reply::Unanswered,
-            How::Throttled => Reply::Throttled,
-            How::Hangs | How::HangsAfterEffect => Reply::Hangs,
-        };
-        if how == How::GivenUp {
-            state.late.push(Late { call: call.shifted(shift), age: 0 });
-        }
-        let had_run = self.replays.next(worker.invocation, &worker.answers).has_run;
-        let worker = state.worker_mut(at)?;
-        worker.answers.push((worker.age, reply));
-        let next = self.replays.next(worker.invocation, &worker.answers);
-        let starts = next.has_run && !had_run;
-        worker.phase = if starts { Phase::Starting } else { phase(worker, next) };
-        Some(())
-    }
-
-    /// Starts a handler that will do `step`.
-    fn run(&self, state: &mut State, at: At, step: Step) -> Option<()> {
-        if state.ledger.is_completed {
-            state.ledger.breach = Some(Breach::RanAfterCompletion);
-        } else if state.entry_state() == Some(EntryState::Cancelled) {
-            state.ledger.breach = Some(Breach::RanAfterCancellation);
-        } else if self.hold && state.ledger.has_failed_for_good {
-            state.ledger.breach = Some(Breach::RanAfterFailure);
-        }
-        let worker = state.worker_mut(at)?;
-        worker.invocation.step = step;
-        let next = self.replays.next(worker.invocation, &worker.answers);
-        worker.phase = Phase::Busy { until: next.at, then: next.what, runs_handler: true };
-        worker.has_effect = !step.is_without_effect();
-        state.ledger.begin(u8::from(!step.is_without_effect()));
-        Some(())
-    }
-}
-
-/// What a call does beside the entry.
-fn take_effect(state: &mut State, at: At, call: Call, reply: Reply) -> Option<()> {
-    match call {
-        Call::ChangeVisibility { seconds } => {
-            state.copies.get_mut(at.0)?.visible_in = Millis::try_from(seconds).ok()? * 1000;
-        }
-        Call::DeadLetter => {
-            state.letters += 1;
-            state.worker_mut(at)?.has_sent_letter = true;
-        }
-        Call::Settle { settlement: Settling::Complete, .. } => {
-            state.worker_mut(at)?.has_completed |= reply == Reply::Written;
-        }
-        Call::Put { .. } | Call::Get | Call::Settle { .. } => {}
-    }
-    Some(())
 }
 
 fn of_worker(state: &State, at: At, worker: &Worker, actions: &mut Vec<Action>) {
@@ -422,184 +258,4 @@ const fn faults(call: Call) -> &'static [How] {
 
 fn with(answers: &[(Millis, Reply)], last: (Millis, Reply)) -> Vec<(Millis, Reply)> {
     answers.iter().copied().chain([last]).collect()
-}
-
-/// What a worker is at that will do `next`.
-fn phase(worker: &Worker, next: Next) -> Phase {
-    if next.at > worker.age {
-        return Phase::Busy { until: next.at, then: next.what, runs_handler: false };
-    }
-    phase_of(next.what, worker.age)
-}
-
-fn phase_of(what: What, since: Millis) -> Phase {
-    match what {
-        What::Call(call) => Phase::Calling { call, since },
-        What::Answer { acknowledges } => Phase::Answering { acknowledges },
-    }
-}
-
-/// A handler's run, or a wait, is over.
-fn wake(state: &mut State, at: At) -> Option<()> {
-    let worker = state.worker_mut(at)?;
-    let Phase::Busy { then, runs_handler, .. } = worker.phase else { return None };
-    worker.phase = phase_of(then, worker.age);
-    let has_failed = runs_handler && worker.invocation.step == Step::FailForGood;
-    // A handler that did not say that it was done stores no completion.
-    let is_over = runs_handler && worker.has_effect && worker.invocation.step != Step::Succeed;
-    if is_over {
-        worker.has_effect = false;
-        state.ledger.end(1);
-    }
-    state.ledger.has_failed_for_good |= has_failed;
-    Some(())
-}
-
-/// Lambda gets the answer, and deletes the message or leaves it.
-fn answer(state: &mut State, at: At) -> Option<()> {
-    let worker = state.worker(at)?;
-    let Phase::Answering { acknowledges } = worker.phase else { return None };
-    if acknowledges {
-        let is_done =
-            matches!(state.entry_state(), Some(EntryState::Succeeded | EntryState::Cancelled));
-        if !is_done && !worker.has_sent_letter {
-            state.ledger.breach = Some(Breach::AcknowledgedForNothing);
-        }
-        let copy = state.copies.get_mut(at.0)?;
-        if copy.place == Place::Queue {
-            copy.place = Place::Gone;
-        }
-    }
-    end(state, at)
-}
-
-/// A worker is no more, and with it what it knew.
-fn end(state: &mut State, (copy, place): At) -> Option<()> {
-    let workers = &mut state.copies.get_mut(copy)?.workers;
-    let worker = (place < workers.len()).then(|| workers.remove(place))?;
-    // A handler that would have said that nothing happened did not get to say it.
-    let was_cut_short = worker.runs_handler() && !worker.has_effect;
-    state.ledger.begin(u8::from(was_cut_short));
-    let has_effect = worker.has_effect || was_cut_short;
-    state.ledger.end(u8::from(has_effect && !worker.has_completed));
-    Some(())
-}
-
-impl Ledger {
-    /// So many attempts begin that may have an effect. More than two are as
-    /// bad as two.
-    fn begin(&mut self, attempts: u8) {
-        self.effects = (self.effects + attempts).min(2);
-        self.open += attempts;
-    }
-
-    /// So many of them end without having stored a completion.
-    fn end(&mut self, attempts: u8) {
-        self.open -= attempts;
-    }
-}
-
-impl Copy {
-    const fn sent_at(sent_at: Millis) -> Self {
-        Self { place: Place::Queue, visible_in: 0, receives: 0, sent_at, workers: Vec::new() }
-    }
-
-    fn bury(&mut self) {
-        self.place = Place::DeadLetterQueue;
-    }
-}
-
-impl State {
-    fn worker(&self, (copy, place): At) -> Option<&Worker> {
-        self.copies.get(copy)?.workers.get(place)
-    }
-
-    fn worker_mut(&mut self, (copy, place): At) -> Option<&mut Worker> {
-        self.copies.get_mut(copy)?.workers.get_mut(place)
-    }
-
-    /// Something goes wrong with a worker.
-    fn fault(&mut self, at: At) -> Option<()> {
-        self.left.faults -= 1;
-        let invocation = self.worker(at)?.invocation;
-        self.ledger.last_receive_was_hit |= invocation.receive >= invocation.max_receive_count;
-        Some(())
-    }
-
-    fn note_completion(&mut self, call: Call, reply: Reply) {
-        let completes = matches!(call, Call::Settle { settlement: Settling::Complete, .. });
-        self.ledger.is_completed |= completes && reply == Reply::Written;
-    }
-
-    /// A person sends a message again.
-    fn redrive(&mut self) {
-        self.left.redrives -= 1;
-        self.ledger.has_failed_for_good = false;
-        self.copies.push(Copy::sent_at(0));
-    }
-
-    /// Lets time pass.
-    fn pass(&mut self, millis: Millis) {
-        self.entry = self.entry.map(|entry| entry.shifted(-millis));
-        for copy in &mut self.copies {
-            copy.visible_in -= millis;
-            copy.sent_at = (copy.sent_at - millis).max(LONG_BEFORE);
-            for worker in &mut copy.workers {
-                worker.age += millis;
-            }
-        }
-        for late in &mut self.late {
-            late.call = late.call.shifted(-millis);
-            late.age += millis;
-        }
-        self.late.retain(|late| late.age <= LATEST_EFFECT);
-    }
-
-    /// Drops what makes no difference any more.
-    fn forget(&mut self, hold: bool) {
-        for copy in &mut self.copies {
-            if !hold {
-                copy.sent_at = LONG_BEFORE;
-            }
-            copy.visible_in = copy.visible_in.max(0);
-            if copy.place != Place::Queue {
-                (copy.visible_in, copy.receives, copy.sent_at) = (0, 0, LONG_BEFORE);
-            }
-        }
-        for worker in self.copies.iter_mut().flat_map(|copy| &mut copy.workers) {
-            if matches!(worker.phase, Phase::Answering { .. }) {
-                (worker.age, worker.answers, worker.skew) = (0, Vec::new(), 0);
-                worker.invocation.step = Step::Succeed;
-            }
-        }
-        let is_redriven = self.copies.iter().any(|copy| copy.sent_at > LONG_BEFORE);
-        if !hold || !is_redriven && self.left.redrives == 0 {
-            // Nobody asks, or whenever it failed was after every copy was sent.
-            let failed_at = |entry: &mut Entry| entry.failed_at.as_mut().map(|moment| *moment = 0);
-            self.entry.as_mut().and_then(failed_at);
-        }
-        let is_known = self
-            .tokens_in_hand()
-            .any(|token| self.entry.is_some_and(|entry| entry.token == Some(token)));
-        if let Some(entry) = &mut self.entry {
-            if !is_known {
-                entry.token = entry.token.map(|_| NOBODYS_TOKEN);
-            }
-            entry.last_attempt &= entry.state == EntryState::Running;
-            entry.lease_until = entry.lease_until.map(|until| until.max(LONG_AGO));
-            entry.not_before = entry.not_before.filter(|until| *until > LONG_AGO);
-        }
-    }
-}
-
-/// The state in which the job was accepted and nothing else happened.
-pub(crate) fn beginning(bounds: &Bounds, entry: Option<Entry>) -> State {
-    State {
-        entry,
-        copies: vec![Copy::sent_at(LONG_BEFORE); bounds.copies],
-        letters: 0,
-        late: Vec::new(),
-        left: Left { faults: bounds.faults, cancels: bounds.cancels, redrives: bounds.redrives },
-        ledger: Ledger::default(),
-    }
 }

@@ -56,6 +56,7 @@ impl Process {
             queue: SimulatedQueue { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
             settings: Settings {
                 max_receive_count: MAX_RECEIVE_COUNT,
+                retention: Duration::from_hours(4 * 24),
                 function_timeout: TIMEOUT,
                 concurrency: 10,
                 backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_mins(15) },
@@ -177,7 +178,7 @@ impl Process {
             self.check_acknowledged(delivered).await;
             if !world.strikes(Fault::DeletionLost, world.climate.deletion_lost) {
                 // Received again meanwhile: then it stays, and comes again.
-                let _ = world.sqs().delete(&delivered.receipt_handle);
+                world.sqs().delete(&delivered.receipt_handle);
             }
         }
     }
