@@ -9,7 +9,7 @@ const SHIFT: [(&str, &str); 1] = [("TrafficShift", "Canary10Percent30Minutes")];
 #[test]
 fn a_shift_goes_through_the_alias_and_stops_at_alarms() {
     let expansion = Expansion::new(&transform(&SHIFT), &SHIFT);
-    for (function, alarms) in [("Producer", 1), ("Consumer", 2)] {
+    for (function, alarms) in [("Producer", 1), ("Consumer", 1)] {
         let alias = expansion.resource(&format!("{function}Aliaslive"));
         let group = format!("{function}DeploymentGroup");
         let update = &alias["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"];
