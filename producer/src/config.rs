@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shared::aws::CallLimits;
 use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
+use shared::jobs::Rules;
 use shared::metrics::DEFAULT_NAMESPACE;
 use shared::telemetry::LogLevel;
 
@@ -32,6 +33,8 @@ pub struct Config {
     /// [`DEAD_LETTER_RESERVE`]: bytes that a message may have, attributes
     /// included.
     pub message_limit: usize,
+    /// What payloads may ask for, by variables of their kinds.
+    pub rules: Rules,
     /// `ENTRY_TTL_DAYS`: how long an entry, and with it an idempotency key,
     /// lives.
     pub entry_ttl: EntryTtl,
@@ -55,6 +58,7 @@ impl Config {
         // From twice the reserve up to what SQS takes (1 MiB).
         let max_message_bytes =
             env.within("MAX_MESSAGE_BYTES", max_message_bytes, &(16 * 1024..=1024 * 1024));
+        let rules = Rules::read(&mut env);
         let entry_ttl = env.optional("ENTRY_TTL_DAYS", EntryTtl::DEFAULT);
         let log_level = LogLevel::read(&mut env);
         let metrics_namespace = env.optional("METRICS_NAMESPACE", DEFAULT_NAMESPACE.to_owned());
@@ -63,6 +67,7 @@ impl Config {
                 queue_url: queue_url?,
                 table_name: table_name?,
                 message_limit: max_message_bytes? - DEAD_LETTER_RESERVE,
+                rules: rules?,
                 entry_ttl: entry_ttl?,
                 log_level: log_level?,
                 metrics_namespace: metrics_namespace?,
@@ -106,6 +111,8 @@ mod tests {
         check("MAX_MESSAGE_BYTES", "1MiB", "invalid digit");
         check("MAX_MESSAGE_BYTES", "1048577", "between");
         check("MAX_MESSAGE_BYTES", "8192", "between");
+        check("WEBHOOK_ALLOWED_HOSTS", "https://erp.internal", "no host");
+        check("WEBHOOK_ALLOW_HTTP", "yes", "true");
         check("ENTRY_TTL_DAYS", "1", "28");
         check("LOG_LEVEL", "loud", "info");
     }

@@ -19,8 +19,8 @@ pub(crate) async fn create_job(
     request: &Request,
 ) -> Result<Answer, Refusal> {
     let key = IdempotencyKey::from_headers(&request.headers)?;
-    let submission =
-        Submission::read(request.json_text()?, Keys::InHeader, producer.message_limit)?;
+    let (limit, rules) = (producer.message_limit, &producer.rules);
+    let submission = Submission::read(request.json_text()?, Keys::InHeader, limit, rules)?;
     let job = NewJob::new(
         &producer.clock,
         &producer.ids,

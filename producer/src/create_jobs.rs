@@ -117,7 +117,8 @@ fn read_job<'a>(
     request: &'a Request,
     text: &'a RawValue,
 ) -> Result<NewJob<'a>, Refusal> {
-    let mut submission = Submission::read(text.get(), Keys::InBody, producer.message_limit)?;
+    let (limit, rules) = (producer.message_limit, &producer.rules);
+    let mut submission = Submission::read(text.get(), Keys::InBody, limit, rules)?;
     let key = submission.key.take();
     let (clock, ids, caller) = (&producer.clock, &producer.ids, &request.caller);
     Ok(NewJob::new(clock, ids, caller, key.as_ref(), submission, request.trace.clone()))

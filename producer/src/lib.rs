@@ -99,6 +99,7 @@ use std::time::Duration;
 use lambda_http::http::Method;
 use lambda_http::{LambdaEvent, lambda_runtime, service_fn};
 use serde_json::value::RawValue;
+use shared::jobs::Rules;
 use shared::metrics::Metrics;
 use shared::telemetry::{invocation, trace_id};
 use shared::{Clock, Ids, JobTable};
@@ -131,6 +132,8 @@ pub struct Producer<T, Q> {
     pub ids: Ids,
     /// Bytes that a message may have, attributes included.
     pub message_limit: usize,
+    /// What payloads may ask for.
+    pub rules: Rules,
     /// How long an entry lives.
     pub entry_ttl: Duration,
     /// Takes what each invocation measured.

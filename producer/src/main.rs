@@ -27,6 +27,7 @@ async fn main() -> ExitCode {
         clock: Clock::system(),
         ids: Ids::random(),
         message_limit: config.message_limit,
+        rules: config.rules,
         entry_ttl: config.entry_ttl.as_duration(),
         metrics: Metrics::new(&config.metrics_namespace, "producer", std::io::stdout()),
     })

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use shared::fingerprint::NotCanonical;
 use shared::job::InvalidJob;
+use shared::jobs::Rules;
 use shared::validation::{Invalid, read};
 use shared::{Fingerprint, Job};
 
@@ -81,13 +82,18 @@ impl<'a> Submission<'a> {
     /// Reads a submission from the text of a body, or of a part of one.
     ///
     /// `limit` is that of a message in bytes: a payload beyond it is refused
-    /// before time is spent on its fields.
+    /// before time is spent on its fields. `rules` say what it may ask for.
     ///
     /// # Errors
     ///
     /// 400 where the text is no JSON object, 413 and 422 where it is no job
     /// that can be done.
-    pub(crate) fn read(text: &'a str, keys: Keys, limit: usize) -> Result<Self, Refusal> {
+    pub(crate) fn read(
+        text: &'a str,
+        keys: Keys,
+        limit: usize,
+        rules: &Rules,
+    ) -> Result<Self, Refusal> {
         json::check(text).map_err(|flaw| {
             let kind = match flaw {
                 Flaw::TooDeep => ProblemType::InvalidJob,
@@ -105,12 +111,12 @@ impl<'a> Submission<'a> {
         if unchecked.payload.is_some_and(|payload| payload.get().len() > limit) {
             return Err(too_large(limit));
         }
-        Ok(unchecked.check(keys)?)
+        Ok(unchecked.check(keys, rules)?)
     }
 }
 
 impl<'a> UncheckedSubmission<'a> {
-    fn check(self, keys: Keys) -> Result<Submission<'a>, Invalid> {
+    fn check(self, keys: Keys, rules: &Rules) -> Result<Submission<'a>, Invalid> {
         let mut invalid = Invalid::default();
         let delay_seconds = self.delay_seconds.map_or(Some(0), |delay| {
             let delay = delay.get().parse().ok().filter(|delay| *delay <= MAX_DELAY_SECONDS);
@@ -129,8 +135,9 @@ impl<'a> UncheckedSubmission<'a> {
         });
         let key = self.idempotency_key.map_or(Ok(None), |key| check_key(key, keys).map(Some));
         let key = key.map_err(|detail| invalid.push("/idempotency_key", detail)).ok();
-        let work =
-            check_work(self.kind, self.payload).map_err(|errors| invalid.extend("", errors)).ok();
+        let work = check_work(self.kind, self.payload, rules)
+            .map_err(|errors| invalid.extend("", errors))
+            .ok();
         match (delay_seconds, group, key, work, self.payload) {
             (
                 Some(delay_seconds),
@@ -157,6 +164,7 @@ fn check_key(key: &RawValue, keys: Keys) -> Result<IdempotencyKey, String> {
 fn check_work(
     kind: Option<&RawValue>,
     payload: Option<&RawValue>,
+    rules: &Rules,
 ) -> Result<(Job, Fingerprint), Invalid> {
     let mut invalid = Invalid::default();
     let unknown = || format!("must be one of {}", Job::KINDS.join(", "));
@@ -172,14 +180,16 @@ fn check_work(
     let (Some(kind), Some(payload)) = (name, payload) else {
         return Err(invalid);
     };
+    let in_payload = |errors| {
+        let mut invalid = Invalid::default();
+        invalid.extend("/payload", errors);
+        invalid
+    };
     let job = Job::parse(&kind, payload).map_err(|error| match error {
         InvalidJob::UnknownKind(_) => Invalid::one("/kind", unknown()),
-        InvalidJob::Payload(errors) => {
-            let mut invalid = Invalid::default();
-            invalid.extend("/payload", errors);
-            invalid
-        }
+        InvalidJob::Payload(errors) => in_payload(errors),
     })?;
+    job.check(rules).map_err(in_payload)?;
     let fingerprint = Fingerprint::of(&kind, payload)
         .map_err(|error: NotCanonical| Invalid::one("/payload", error.to_string()))?;
     Ok((job, fingerprint))
@@ -212,8 +222,10 @@ mod tests {
     const PAYLOAD: &str = r#"{"title":"t","rows":[{"group":"a","amount":"1"}]}"#;
 
     fn pointers(text: &str) -> Vec<String> {
-        let answer =
-            Submission::read(text, Keys::InBody, 1 << 20).expect_err(text).problem.to_answer();
+        let answer = Submission::read(text, Keys::InBody, 1 << 20, &Rules::default())
+            .expect_err(text)
+            .problem
+            .to_answer();
         assert_eq!(answer.status.as_u16(), 422, "{answer:?}");
         let body: serde_json::Value = serde_json::from_str(&answer.body.unwrap()).unwrap();
         let errors = body["errors"].as_array().unwrap();
@@ -242,7 +254,7 @@ mod tests {
         let read = |delay: &str| {
             let text =
                 format!(r#"{{"kind":"report","payload":{PAYLOAD},"delay_seconds":{delay}}}"#);
-            Submission::read(&text, Keys::InBody, 1 << 20)
+            Submission::read(&text, Keys::InBody, 1 << 20, &Rules::default())
                 .map(|submission| submission.delay_seconds)
                 .ok()
         };
@@ -262,7 +274,9 @@ mod tests {
         };
         let read = |keys, key: &str| {
             let text = text(key);
-            Submission::read(&text, keys, 1 << 20).ok().map(|submission| submission.key)
+            Submission::read(&text, keys, 1 << 20, &Rules::default())
+                .ok()
+                .map(|submission| submission.key)
         };
         let key = IdempotencyKey::from_text("order-42".to_owned()).unwrap();
         assert_eq!(read(Keys::InBody, "\"order-42\""), Some(Some(key)));
@@ -278,7 +292,7 @@ mod tests {
     fn the_payload_stays_as_it_was_sent() {
         let payload = r#"{ "rows": [ {"amount":"1.50", "group":"\u0061"} ] , "title":"t" }"#;
         let text = format!(r#" {{"payload": {payload} ,"kind":"report","group":"g"}} "#);
-        let submission = Submission::read(&text, Keys::InBody, 1 << 20).unwrap();
+        let submission = Submission::read(&text, Keys::InBody, 1 << 20, &Rules::default()).unwrap();
         assert_eq!(submission.payload.get(), payload);
         assert_eq!(submission.group.as_deref(), Some("g"));
     }

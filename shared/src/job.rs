@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 #[cfg(feature = "probe")]
 use crate::jobs::Probe;
-use crate::jobs::{Report, Webhook, WelcomeEmail};
+use crate::jobs::{Report, Rules, Webhook, WelcomeEmail};
 use crate::validation::Invalid;
 
 /// What a kind's payload type must tell.
@@ -27,6 +27,15 @@ pub trait Payload: Sized {
     /// Every field that is wrong, with pointers into the payload. A retry
     /// with the same payload fails the same.
     fn parse(payload: &RawValue) -> Result<Self, Invalid>;
+
+    /// Checks a payload against the deployment's configuration.
+    ///
+    /// # Errors
+    ///
+    /// Every field that asks for what is not allowed here.
+    fn check(&self, _rules: &Rules) -> Result<(), Invalid> {
+        Ok(())
+    }
 
     /// The schema of a payload's JSON.
     #[cfg(feature = "openapi")]
@@ -107,6 +116,18 @@ macro_rules! jobs {
                         $payload::parse(payload).map(Self::$payload).map_err(InvalidJob::Payload)
                     })+
                     _ => Err(InvalidJob::UnknownKind(kind.to_owned())),
+                }
+            }
+
+            /// Checks the payload against the deployment's configuration.
+            ///
+            /// # Errors
+            ///
+            /// Every field that asks for what is not allowed here. Whoever is
+            /// about to do it checks again: a job may be older than the rules.
+            pub fn check(&self, rules: &Rules) -> Result<(), Invalid> {
+                match self {
+                    $($(#[$attribute])* Self::$payload(payload) => payload.check(rules),)+
                 }
             }
 

@@ -5,10 +5,8 @@
 //! answers decides what becomes of the job (`answer`); where a request may go is
 //! checked on the address that is connected to (`client`).
 
-mod addresses;
 mod answer;
 mod client;
-mod hosts;
 mod secrets;
 mod trace;
 
@@ -20,32 +18,28 @@ use http::HeaderMap;
 use reqwest::{Client, Request};
 use shared::config::Environment;
 use shared::jobs::Webhook;
+use shared::jobs::webhook::hosts::name;
+use shared::jobs::webhook::{Destinations, Forbidden};
 use shared::telemetry::causes;
 use shared::{Clock, Timestamp};
 
 use self::answer::Delivery;
-use self::client::NotPublic;
-use self::hosts::{AllowedHosts, Reach, name};
 use self::secrets::Secrets;
 use crate::handler::{JobContext, JobError};
 
 /// Where webhooks may go, and with which signatures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// `WEBHOOK_ALLOWED_HOSTS`
-    allowed_hosts: AllowedHosts,
-    /// `WEBHOOK_ALLOW_HTTP`
-    allow_http: bool,
+    destinations: Destinations,
     /// `WEBHOOK_SECRETS`
     secrets: Secrets,
 }
 
 impl Settings {
     pub(super) fn read<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Option<Self> {
-        let allowed_hosts = env.optional("WEBHOOK_ALLOWED_HOSTS", AllowedHosts::default());
-        let allow_http = env.optional("WEBHOOK_ALLOW_HTTP", false);
+        let destinations = Destinations::read(env);
         let secrets = env.secret("WEBHOOK_SECRETS").map(Option::unwrap_or_default);
-        Some(Self { allowed_hosts: allowed_hosts?, allow_http: allow_http?, secrets: secrets? })
+        Some(Self { destinations: destinations?, secrets: secrets? })
     }
 }
 
@@ -66,12 +60,8 @@ const READING_ENDS: Duration = Duration::from_millis(500);
 /// Why a webhook was not accepted.
 #[derive(Debug, thiserror::Error)]
 enum Undelivered {
-    #[error("the host is not on the list of allowed hosts")]
-    NotAllowed,
-    #[error("only https is allowed")]
-    NotHttps,
-    #[error(transparent)]
-    NotPublic(#[from] NotPublic),
+    #[error("the URL {0}")]
+    Forbidden(Forbidden),
     #[error("the request broke off: {0}")]
     BrokeOff(String),
 }
@@ -86,25 +76,12 @@ impl Deliverer {
         webhook: &Webhook,
         context: &JobContext,
     ) -> Result<Delivery, JobError> {
-        self.check(webhook).map_err(JobError::permanent)?;
+        // It may have been accepted when other destinations were allowed. The
+        // addresses behind a name are looked at when it is connected to.
+        self.settings.destinations.check(&webhook.url).map_err(forbidden)?;
         let request = self.request(webhook, context)?;
         let answer = self.client()?.execute(request).await.map_err(broke_off)?;
         answer::read(answer, self.clock.now()).await
-    }
-
-    /// What the configuration says of the destination. The addresses behind a
-    /// name are looked at when it is connected to.
-    fn check(&self, webhook: &Webhook) -> Result<(), Undelivered> {
-        let Settings { allowed_hosts, allow_http, .. } = &self.settings;
-        if webhook.url.scheme() != "https" && !allow_http {
-            return Err(Undelivered::NotHttps);
-        }
-        let host = webhook.url.host().ok_or(Undelivered::NotAllowed)?;
-        match allowed_hosts.reach(&name(&host)) {
-            Reach::Anywhere => Ok(()),
-            Reach::PublicAddresses => Ok(client::check_literal(&host)?),
-            Reach::Nowhere => Err(Undelivered::NotAllowed),
-        }
     }
 
     fn request(&self, webhook: &Webhook, context: &JobContext) -> Result<Request, JobError> {
@@ -151,10 +128,14 @@ impl Deliverer {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = client::build(self.settings.allowed_hosts.clone());
+        let client = client::build(self.settings.destinations.clone());
         let client = client.map_err(JobError::retryable)?;
         Ok(self.client.get_or_init(|| client))
     }
+}
+
+fn forbidden(why: Forbidden) -> JobError {
+    JobError::permanent(Undelivered::Forbidden(why))
 }
 
 /// No answer: refused here, or lost on the way. The receiver may have seen the
@@ -164,8 +145,8 @@ fn broke_off(error: reqwest::Error) -> JobError {
     let error = error.without_url();
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref::<NotPublic>() {
-            return JobError::permanent(Undelivered::NotPublic(*refused));
+        if let Some(why) = error.downcast_ref() {
+            return forbidden(*why);
         }
         cause = error.source();
     }

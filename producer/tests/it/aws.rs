@@ -7,6 +7,7 @@ use aws_config::SdkConfig;
 use producer::{CALL_LIMITS, DEAD_LETTER_RESERVE, Producer, SqsJobQueue};
 use serde_json::{Value, json};
 use shared::fake_aws::{FakeAws, Reply, Request, sdk_config};
+use shared::jobs::Rules;
 use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::{Clock, Ids};
@@ -29,6 +30,7 @@ pub(crate) fn producer(config: &SdkConfig) -> Producer<DynamoJobTable, SqsJobQue
         clock: Clock::system(),
         ids: Ids::random(),
         message_limit: 1024 * 1024 - DEAD_LETTER_RESERVE,
+        rules: Rules::default(),
         entry_ttl: Duration::from_hours(30 * 24),
         metrics: Metrics::none(),
     }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use producer::{JobQueue, MAX_TOGETHER, NotHttp, Outgoing, Producer, SendError};
 use serde_json::Value;
 use shared::aws::CallError;
+use shared::config::Environment;
+use shared::jobs::Rules;
 use shared::message::Message;
 use shared::metrics::Metrics;
 use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
@@ -232,7 +234,18 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
+    /// A producer of a deployment that configures no rules.
     pub(crate) fn new() -> Self {
+        Self::configured(&[])
+    }
+
+    /// One whose rules are read from these variables.
+    pub(crate) fn configured(variables: &[(&str, &str)]) -> Self {
+        let mut env = Environment::new(|name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        });
+        let rules = Rules::read(&mut env).unwrap();
         let steps = Steps::default();
         let now = Arc::new(Mutex::new(Timestamp::from_millis(1_700_000_000_123)));
         let clock = Arc::clone(&now);
@@ -249,6 +262,7 @@ impl Fixture {
             clock: Clock::new(move || *clock.lock().unwrap()),
             ids: Ids::random(),
             message_limit: 1024 * 1024 - producer::DEAD_LETTER_RESERVE,
+            rules,
             entry_ttl: std::time::Duration::from_hours(30 * 24),
             metrics: Metrics::new("Relevo", "producer", Log),
         };

@@ -100,6 +100,98 @@ async fn a_webhook_goes_to_a_web_address() {
     }
 }
 
+/// Asks for a webhook to `url` where these variables are set; what is wrong with
+/// it, or nothing where it is accepted.
+async fn refusal(variables: &[(&str, &str)], url: &str) -> Option<String> {
+    let fixture = Fixture::configured(variables);
+    let answer = fixture.send(&ask("webhook", &json!({ "url": url }))).await;
+    if answer.status == 202 {
+        assert_eq!(fixture.messages().len(), 1, "{url}");
+        return None;
+    }
+    assert_eq!((answer.status, answer.problem()), (422, "invalid-job"), "{url}");
+    assert_eq!(answer.body["error_count"], 1, "{url}: {}", answer.body);
+    assert_eq!(answer.body["errors"][0]["pointer"], "/payload/url", "{url}");
+    assert_eq!(fixture.steps.take(), [""; 0], "{url}");
+    Some(answer.body["errors"][0]["detail"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_webhook_over_http_is_accepted_only_where_the_configuration_allows_it() {
+    let url = "http://partner.example/in";
+    for variables in [&[][..], &[("WEBHOOK_ALLOW_HTTP", "false")]] {
+        let detail = refusal(variables, url).await.unwrap();
+        assert!(detail.contains("only https is allowed"), "{detail}");
+    }
+    assert_eq!(refusal(&[("WEBHOOK_ALLOW_HTTP", "true")], url).await, None);
+}
+
+#[tokio::test]
+async fn a_webhook_to_a_host_that_is_not_on_the_list_is_refused() {
+    let listed = [("WEBHOOK_ALLOWED_HOSTS", "partner.example, 10.0.0.7")];
+    for url in ["https://partner.example", "https://PARTNER.example.:8443", "https://10.0.0.7"] {
+        assert_eq!(refusal(&listed, url).await, None, "{url}");
+    }
+    for url in ["https://evil.example", "https://x.partner.example", "https://10.0.0.8"] {
+        let detail = refusal(&listed, url).await.unwrap();
+        assert!(detail.contains("not on the list of allowed hosts"), "{url}: {detail}");
+    }
+    assert_eq!(refusal(&[], "https://evil.example").await, None);
+    let and_others = [("WEBHOOK_ALLOWED_HOSTS", "partner.example,*")];
+    assert_eq!(refusal(&and_others, "https://evil.example").await, None);
+}
+
+#[tokio::test]
+async fn a_webhook_into_the_network_is_refused_however_the_address_is_written() {
+    for host in [
+        "127.0.0.1",
+        "2130706433",
+        "0x7f.1",
+        "0177.0.0.1",
+        "127.1",
+        "127.0.0.1.",
+        "127\u{ff0e}0\u{ff0e}0\u{ff0e}1",
+        "[::ffff:127.0.0.1]",
+    ] {
+        let url = format!("https://{host}:9001/2018-06-01/runtime/invocation/next");
+        let detail = refusal(&[], &url).await.unwrap();
+        assert!(detail.contains("not a public one"), "{url}: {detail}");
+        // Whoever lists an address knows where it is.
+        assert_eq!(refusal(&[("WEBHOOK_ALLOWED_HOSTS", "127.0.0.1")], &url).await, None, "{url}");
+    }
+    for host in [
+        "0",
+        "10.0.0.1",
+        "100.64.0.1",
+        "169.254.169.254",
+        "192.168.0.1",
+        "240.0.0.1",
+        "[::]",
+        "[::1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+    ] {
+        assert!(refusal(&[], &format!("https://{host}/")).await.is_some(), "{host}");
+    }
+    assert_eq!(refusal(&[], "https://1.1.1.1/").await, None);
+}
+
+#[tokio::test]
+async fn of_a_batch_only_the_webhook_that_is_not_allowed_is_refused() {
+    let fixture = Fixture::new();
+    let jobs = ["https://partner.example", "http://partner.example"]
+        .map(|url| json!({ "kind": "webhook", "payload": { "url": url } }));
+    let answer = fixture
+        .send(&Event::post(&json!({ "jobs": jobs }).to_string()).at("POST", "/jobs/batch"))
+        .await;
+    assert_eq!((answer.status, answer.statuses()), (207, vec![202, 422]));
+    let error = answer.body.pointer("/jobs/1/problem/errors/0/pointer");
+    assert_eq!(error, Some(&json!("/jobs/1/payload/url")));
+    assert_eq!(fixture.messages().len(), 1);
+}
+
 #[tokio::test]
 async fn an_email_has_one_plain_recipient() {
     let with = |field: &str, value: &str| {

@@ -1,11 +1,14 @@
 //! The payload of `webhook`: an HTTP request to somebody else's system.
 //!
-//! Here is checked what can be said of a request wherever it goes. Where it may
-//! go is configuration of the consumer, which looks at the addresses that it
-//! connects to.
+//! What can be said of a request wherever it goes is checked when it is parsed.
+//! Where it may go is configuration ([`Destinations`]); the addresses that names
+//! lead to are looked at when they are connected to.
 
+mod addresses;
 mod destination;
 mod headers;
+pub mod hosts;
+mod rules;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,6 +20,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use url::Url;
 
+pub use self::addresses::is_public;
+pub use self::rules::{Destinations, Forbidden};
+use super::Rules;
 use crate::job::Payload;
 #[cfg(feature = "openapi")]
 use crate::schema::Schemas;
@@ -53,7 +59,8 @@ pub struct Webhook {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Webhook))]
 struct UncheckedWebhook<'a> {
     /// Where it goes; `https`, unless the deployment allows `http`. Only public
-    /// addresses are connected to, unless the deployment names the host.
+    /// addresses are connected to, unless the deployment names the host. It may
+    /// allow no other hosts than those.
     #[serde(borrow)]
     #[cfg_attr(feature = "openapi", schema(
         value_type = String, max_length = 2083, pattern = r"^https?://[^\s/?#@\\]+([/?#]\S*)?$"
@@ -143,6 +150,11 @@ impl Payload for Webhook {
             text
         });
         invalid.or(Self { url, method, headers, body, timeout })
+    }
+
+    fn check(&self, rules: &Rules) -> Result<(), Invalid> {
+        let checked = rules.webhook.check(&self.url);
+        checked.map_err(|forbidden| Invalid::one("/url", forbidden.to_string()))
     }
 }
 

@@ -9,9 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use shared::Timestamp;
+use shared::jobs::webhook::hosts;
 use standardwebhooks::{Webhook, WebhookError};
-
-use super::hosts;
 
 /// Characters of a secret of 24 bytes, the least that the standard allows.
 const LEAST_SECRET_CHARS: usize = 32;

@@ -2,10 +2,11 @@
 //! receivers use.
 
 use ops::local::Local;
+use ops::messages::{message, send_all};
 use ops::stack::eventually;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, accepted, end_to_end, ended};
+use crate::support::{PATIENCE, accepted, end_to_end, ended, new_id};
 
 /// Numbers that no float holds.
 const BODY: &str = r#"{"amount":10.10,"large":12345678901234567890.5}"#;
@@ -17,15 +18,19 @@ fn webhook(url: &str) -> Value {
 
 /// A webhook that must fail for good; how often its receiver was asked.
 async fn check_refused(local: &Local, url: &str, reason: &str) -> usize {
+    let id = accepted(&local.stack, &webhook(url), None).await;
+    check_failed(local, &id, reason).await
+}
+
+async fn check_failed(local: &Local, id: &str, reason: &str) -> usize {
     let stack = &local.stack;
-    let id = accepted(stack, &webhook(url), None).await;
-    let job = ended(stack, &id).await;
+    let job = ended(stack, id).await;
     assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("permanent")), "{job}");
     assert_eq!(job["attempt"], 1);
-    let letter = stack.wait_for_letter_of(&id, PATIENCE).await.unwrap();
+    let letter = stack.wait_for_letter_of(id, PATIENCE).await.unwrap();
     let error = letter.message_attributes().unwrap()["error"].string_value().unwrap().to_owned();
     assert!(error.contains(reason), "{error}");
-    local.receivers.webhooks(&id).len()
+    local.receivers.webhooks(id).len()
 }
 
 #[test]
@@ -74,13 +79,21 @@ fn a_redirect_to_the_metadata_address_is_not_followed() {
 fn what_leads_into_the_network_is_not_connected_to() {
     end_to_end(async |local| {
         let not_public = "the host's address is not a public one";
+        // A name that resolves to 127.0.0.1, where somebody listens.
+        let url = local.receivers.url_by_name("/accepts");
+        assert_eq!(check_refused(local, &url, not_public).await, 0);
         for url in [
-            // A name that resolves to 127.0.0.1, where somebody listens.
-            local.receivers.url_by_name("/accepts"),
-            "http://169.254.169.254/latest/meta-data/".to_owned(),
-            "http://[::1]:9001/2018-06-01/runtime/invocation/next".to_owned(),
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[::1]:9001/2018-06-01/runtime/invocation/next",
         ] {
-            assert_eq!(check_refused(local, &url, not_public).await, 0, "{url}");
+            let request = webhook(url).to_string();
+            let answer = local.stack.api.post_job(request.clone(), None).await.unwrap();
+            assert_eq!(answer.status, 422, "{}", answer.body);
+            assert_eq!(answer.body["errors"][0]["pointer"], "/payload/url", "{}", answer.body);
+            // A message that was accepted under other rules.
+            let id = new_id();
+            send_all(&local.stack, &[message(&id, &request).unwrap()]).await.unwrap();
+            assert_eq!(check_failed(local, &id, not_public).await, 0, "{url}");
         }
     });
 }

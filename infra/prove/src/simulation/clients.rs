@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::JobId;
 use shared::config::EntryTtl;
+use shared::jobs::Rules;
 use shared::metrics::Metrics;
 use tokio::time::sleep;
 
@@ -48,6 +49,7 @@ impl Client {
             clock: world.clock(),
             ids: world.ids(),
             message_limit: 1024 * 1024 - DEAD_LETTER_RESERVE,
+            rules: Rules::default(),
             entry_ttl: EntryTtl::DEFAULT.as_duration(),
             metrics: Metrics::none(),
         };

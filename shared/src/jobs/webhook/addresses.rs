@@ -35,7 +35,8 @@ const SPECIAL_V6: [(Ipv6Addr, u32); 4] = [
 ];
 
 /// Whether anybody on the internet could connect to `address` as well.
-pub(super) fn is_public(address: IpAddr) -> bool {
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             let is_within = |(network, prefix): (Ipv4Addr, u32)| {

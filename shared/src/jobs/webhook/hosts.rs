@@ -11,14 +11,14 @@ const EVERY_HOST: &str = "*";
 /// Hosts that a deployment names. One that is named may have any address, since
 /// whoever named it knows where it is; `*` lets in all others at public ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AllowedHosts {
+pub struct AllowedHosts {
     named: BTreeSet<String>,
     others: Reach,
 }
 
 /// Where a host may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub enum Reach {
     /// Wherever its name leads.
     Anywhere,
     /// On the internet.
@@ -29,7 +29,8 @@ pub(super) enum Reach {
 
 impl AllowedHosts {
     /// Where the host of this name may be.
-    pub(super) fn reach(&self, name: &str) -> Reach {
+    #[must_use]
+    pub fn reach(&self, name: &str) -> Reach {
         if self.named.contains(name) { Reach::Anywhere } else { self.others }
     }
 }
@@ -57,13 +58,18 @@ impl FromStr for AllowedHosts {
 }
 
 /// Reads a host's name as configuration writes it: without scheme and port.
-pub(super) fn parse(text: &str) -> Result<String, String> {
+///
+/// # Errors
+///
+/// It is no host.
+pub fn parse(text: &str) -> Result<String, String> {
     let host = Host::parse(text).map_err(|error| format!("\"{text}\" is no host: {error}"))?;
     Ok(name(&host))
 }
 
 /// The one spelling of a host.
-pub(super) fn name<S: AsRef<str>>(host: &Host<S>) -> String {
+#[must_use]
+pub fn name<S: AsRef<str>>(host: &Host<S>) -> String {
     match host {
         Host::Domain(domain) => name_of(domain.as_ref()),
         Host::Ipv4(address) => address.to_string(),
