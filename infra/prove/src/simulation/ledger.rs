@@ -12,7 +12,12 @@ use uuid::Uuid;
 
 use super::faults::{Counts, Fault};
 use super::jobs::Spec;
-use super::world::CLOCK_ERROR;
+use super::world::{CLOCK_ERROR, TIMEOUT};
+
+/// How long a thread goes on here whose process was killed: threads of this
+/// process stand for those of the world's, and cannot be killed with them. They
+/// end while the job's lease still holds.
+const ORPHAN: Duration = TIMEOUT.saturating_add(Duration::from_secs(10));
 
 /// What was asked of the table.
 #[derive(Clone, Debug)]
@@ -169,7 +174,7 @@ impl Ledger {
     pub(crate) fn answered(&mut self, invocation: u64, now: Timestamp) {
         for id in self.under_way.remove(&invocation).unwrap_or_default() {
             let elsewhere = self.under_way.values().any(|jobs| jobs.contains(&id));
-            let orphan = self.job(id).killed_at.is_some_and(|at| now.since(at).as_secs() < 15);
+            let orphan = self.job(id).killed_at.is_some_and(|at| now.since(at) < ORPHAN);
             let is_alive = runs(id).running > 0 && !elsewhere && !orphan;
             self.check(!is_alive, || {
                 format!("{id}: an invocation answered while its handler was at work")
