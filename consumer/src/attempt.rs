@@ -8,6 +8,7 @@ use futures::FutureExt;
 use shared::entry::{Failure, Lease};
 use shared::job::Interrupted;
 use shared::message::Message;
+use shared::sources::whole_millis;
 use shared::table::{Settlement, TableError};
 use shared::telemetry::causes;
 use shared::{Job, JobTable, Timestamp};
@@ -17,7 +18,7 @@ use crate::Consumer;
 use crate::backoff::LONGEST_DELAY;
 use crate::claim::{Claim, Claimant};
 use crate::deadline::Deadline;
-use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT, millis};
+use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT};
 use crate::event::Record;
 use crate::handler::{ErrorKind, JobContext, JobError};
 use crate::jobs::Handlers;
@@ -100,7 +101,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         let context = context(&claimant, record, deadline);
         let queue_wait = record.sent_at.filter(|_| record.receive_count == 1);
         let queue_wait = queue_wait.map(|sent_at| self.clock.now().since(sent_at));
-        tracing::info!(queue_wait_ms = queue_wait.map(millis), "job started");
+        tracing::info!(queue_wait_ms = queue_wait.map(whole_millis), "job started");
         let (end, run) = run(&self.handlers, &message.job, &context, queue_wait).await;
         let outcome = self.end(message, record, lease, end, &context, deadline).await;
         Attempt { outcome, run: Some(run) }

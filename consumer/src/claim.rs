@@ -142,9 +142,7 @@ impl Claimant<'_> {
     fn condition(&self, now: Timestamp) -> PutIf {
         let intent = self.message.job.intent().is_some();
         let again = if self.holds() {
-            let sent_at = self.sent_at.unwrap_or(now).as_millis();
-            let copies = u64::try_from(COPIES_WITHIN.as_millis()).unwrap_or(u64::MAX);
-            Again::FailedBefore(Timestamp::from_millis(sent_at.saturating_sub(copies)))
+            Again::FailedBefore(self.sent_at.unwrap_or(now) - COPIES_WITHIN)
         } else {
             Again::Any
         };

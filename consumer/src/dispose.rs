@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shared::message::{Message, NotYetKnown};
+use shared::sources::whole_millis;
 use shared::telemetry::trace_id;
 use shared::{JobId, JobTable, Timestamp};
 use tokio::time::timeout_at;
@@ -183,9 +184,9 @@ fn log(attempt: &Attempt, age: Option<Duration>) {
             tracing::$level!(
                 outcome = outcome.as_str(),
                 error = outcome.error(),
-                duration_ms = run.map(|run| millis(run.took)),
+                duration_ms = run.map(|run| whole_millis(run.took)),
                 stopped = run.filter(|run| run.was_stopped).map(|_| true),
-                job.age_ms = age.map(millis),
+                job.age_ms = age.map(whole_millis),
                 "record settled"
             )
         };
@@ -196,9 +197,4 @@ fn log(attempt: &Attempt, age: Option<Duration>) {
         Disposition::Return(Visible::Now) | Disposition::DeadLetter { .. } => event!(error),
         Disposition::Return(_) => event!(warn),
     }
-}
-
-/// Whole milliseconds.
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

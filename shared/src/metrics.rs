@@ -18,7 +18,7 @@ use metrique_writer_core::{
 };
 use metrique_writer_format_emf::Emf;
 
-use crate::Timestamp;
+use crate::sources::{Timestamp, whole_millis};
 
 /// The namespace where the environment names none.
 pub const DEFAULT_NAMESPACE: &str = "Relevo";
@@ -128,8 +128,8 @@ impl Measurements {
 
     /// Adds one duration, in whole milliseconds.
     pub fn time(&mut self, metric: Metric, dimensions: Dimensions, duration: Duration) {
-        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        self.0.entry(dimensions).or_default().entry(metric).or_default().push(millis);
+        let values = self.0.entry(dimensions).or_default().entry(metric).or_default();
+        values.push(whole_millis(duration));
     }
 }
 

@@ -66,9 +66,22 @@ impl std::ops::Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(millis))
+        Self(self.0.saturating_add(whole_millis(duration)))
     }
+}
+
+impl std::ops::Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(whole_millis(duration)))
+    }
+}
+
+/// The whole milliseconds of a duration, as logs, metrics and timestamps count.
+#[must_use]
+pub fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Tells the time.

@@ -89,7 +89,14 @@ pub fn invocation(request_id: &str, is_cold_start: bool) -> Span {
 /// The trace's id in an X-Ray trace header: the value of its `Root`.
 #[must_use]
 pub fn trace_id(header: &str) -> Option<&str> {
-    header.split(';').find_map(|part| part.trim().strip_prefix("Root="))
+    trace_part(header, "Root")
+}
+
+/// The value of one part of an X-Ray trace header.
+#[must_use]
+pub fn trace_part<'a>(header: &'a str, name: &str) -> Option<&'a str> {
+    let mut parts = header.split(';').filter_map(|part| part.trim().split_once('='));
+    parts.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 /// An error and its causes, each once.

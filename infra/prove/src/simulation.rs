@@ -134,12 +134,11 @@ async fn come_to_rest(world: &Arc<World>) {
 }
 
 fn report(world: &World) -> Report {
-    let counts = world.counts();
     let mut ledger = world.ledger();
     Report {
         jobs: ledger.jobs.len() as u64,
         deliveries: ledger.deliveries,
-        faults: counts,
+        faults: std::mem::take(&mut ledger.faults),
         checks: ledger.checks,
         violations: std::mem::take(&mut ledger.violations),
         history: std::mem::take(&mut ledger.history),

@@ -1,6 +1,7 @@
 //! X-Ray's trace header as W3C's.
 
 use shared::JobId;
+use shared::telemetry::trace_part;
 
 /// The `traceparent` of the trace that an X-Ray `header` names; `None` where it
 /// names none.
@@ -9,10 +10,7 @@ use shared::JobId;
 /// is `00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01`. A trace that
 /// has no parent yet gets one that is made of the job's id, since W3C asks for one.
 pub(super) fn traceparent(header: &str, job_id: JobId) -> Option<String> {
-    let part = |name: &str| {
-        let mut parts = header.split(';').filter_map(|part| part.trim().split_once('='));
-        parts.find(|(key, _)| *key == name).map(|(_, value)| value.to_ascii_lowercase())
-    };
+    let part = |name: &str| trace_part(header, name).map(str::to_ascii_lowercase);
     let root = part("Root")?;
     let (time, number) = root.strip_prefix("1-")?.split_once('-')?;
     if !is_hex(time, 8) || !is_id(number, 24) {

@@ -57,7 +57,7 @@ pub(crate) struct Ledger {
     pub(crate) deliveries: u64,
     /// Times that a promise was looked at.
     pub(crate) checks: u64,
-    pub(crate) jobs: BTreeMap<String, (JobId, Known)>,
+    pub(crate) jobs: BTreeMap<JobId, Known>,
     pub(crate) strays: Vec<String>,
     /// Bodies that functions sent to the dead letters, by the message they came in.
     letters: HashSet<(String, String)>,
@@ -100,27 +100,24 @@ impl Ledger {
     }
 
     pub(crate) fn known(&self, id: JobId) -> Option<&Known> {
-        self.jobs.get(&id.to_string()).map(|(_, known)| known)
+        self.jobs.get(&id)
     }
 
     /// Accepted jobs that have a key or an intent.
     pub(crate) fn named(&self) -> Vec<(JobId, Spec)> {
-        let accepted = self
-            .jobs
-            .values()
-            .filter_map(|(id, known)| known.accepted.clone().map(|spec| (*id, spec)));
+        let accepted =
+            self.jobs.iter().filter_map(|(id, known)| Some((*id, known.accepted.clone()?)));
         accepted.filter(|(_, spec)| spec.is_named()).collect()
     }
 
     /// The body of some job's message.
     pub(crate) fn any_body(&self) -> Option<String> {
-        let bodies = self.jobs.values().filter_map(|(_, known)| known.bodies.iter().min());
+        let bodies = self.jobs.values().filter_map(|known| known.bodies.iter().min());
         bodies.max().cloned()
     }
 
     fn job(&mut self, id: JobId) -> &mut Known {
-        let (_, known) = self.jobs.entry(id.to_string()).or_insert_with(|| (id, Known::default()));
-        known
+        self.jobs.entry(id).or_default()
     }
 
     /// The message of a job was sent.
@@ -233,7 +230,7 @@ impl Ledger {
 
     /// What must hold of a job at any time.
     pub(crate) fn check_runs(&mut self) {
-        let ids: Vec<_> = self.jobs.values().map(|(id, _)| *id).collect();
+        let ids: Vec<_> = self.jobs.keys().copied().collect();
         for id in ids {
             let runs = runs(id);
             let (claims, last_run) = (self.job(id).claims, self.job(id).last_run);

@@ -25,7 +25,7 @@ pub(crate) async fn check(world: &Arc<World>) {
         .iter()
         .map(|letter| letter.content.body.clone())
         .collect();
-    let ids: Vec<_> = world.ledger().jobs.values().map(|(id, _)| *id).collect();
+    let ids: Vec<_> = world.ledger().jobs.keys().copied().collect();
     for id in ids {
         let entry = world.entry(id).await;
         check_end(world, id, entry.as_ref(), &dead);

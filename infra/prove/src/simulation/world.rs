@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::entries::Entries;
-use super::faults::{Climate, Counts, Fault, Weather};
+use super::faults::{Climate, Fault, Weather};
 use super::ledger::Ledger;
 
 /// When each world begins.
@@ -130,10 +130,6 @@ impl World {
         *self.ledger().faults.entry(fault).or_default() += 1;
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        self.ledger().faults.clone()
-    }
-
     pub(crate) fn millis(&self, range: std::ops::Range<u64>) -> Duration {
         Duration::from_millis(self.random().u64(range))
     }
@@ -150,7 +146,7 @@ impl World {
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
         let world = Arc::clone(self);
         let error = self.millis(0..2_001);
-        let start = Timestamp::from_millis(START.as_millis() - 1_000);
+        let start = START - CLOCK_ERROR;
         Clock::new(move || start + error + world.started.elapsed())
     }
 
