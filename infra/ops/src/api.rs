@@ -7,6 +7,8 @@ use aws_sdk_sqs::config::Credentials;
 use http::{Method, Request};
 use serde_json::Value;
 
+use crate::connection::Connection;
+use crate::outputs::Outputs;
 use crate::sign::sign_request;
 use crate::stack::eventually;
 
@@ -25,6 +27,7 @@ pub enum Caller {
 #[derive(Clone, Debug)]
 pub struct Api {
     base: String,
+    region: String,
     caller: Caller,
     client: reqwest::Client,
 }
@@ -63,17 +66,26 @@ impl Answer {
 }
 
 impl Api {
-    /// The API with this id in the emulator at `endpoint`; `stage` is empty or
-    /// the path of a named stage, such as `/prod`.
-    #[must_use]
-    pub fn of_stack(endpoint: &str, api_id: &str, stage: &str) -> Self {
-        // The address AWS would use needs a DNS server; the emulator takes the
-        // API's id as part of the path as well.
-        Self {
-            base: format!("{endpoint}/_aws/execute-api/{api_id}{stage}"),
+    /// The API of a stack.
+    ///
+    /// # Errors
+    ///
+    /// No region is known.
+    pub fn of_stack(connection: &Connection, outputs: &Outputs) -> Result<Self> {
+        let base = match connection.endpoint() {
+            // The address AWS would use needs a DNS server; the emulator takes the
+            // API's id as part of the path as well.
+            Some(endpoint) => {
+                format!("{endpoint}/_aws/execute-api/{}{}", outputs.api_id, outputs.stage())
+            }
+            None => outputs.api_url.clone(),
+        };
+        Ok(Self {
+            base,
+            region: connection.region()?.to_owned(),
             caller: Caller::Anyone,
             client: reqwest::Client::new(),
-        }
+        })
     }
 
     /// The same API, called by somebody.
@@ -167,7 +179,7 @@ impl Api {
         };
         let mut request = request.body(body).context(WHAT)?;
         if let Caller::Signature(credentials) = &self.caller {
-            sign_request(&mut request, credentials.clone(), "execute-api")?;
+            sign_request(&mut request, credentials.clone(), &self.region, "execute-api")?;
         }
         let request = reqwest::Request::try_from(request).context(WHAT)?;
         let start = Instant::now();

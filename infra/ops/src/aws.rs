@@ -7,22 +7,22 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
+use crate::connection::Connection;
 use crate::process;
 use crate::tools::Tools;
 
-/// The CLI, pointed at one endpoint.
+/// The CLI, pointed at one account or emulator.
 #[derive(Clone, Debug)]
 pub struct AwsCli {
     tools: Tools,
-    endpoint: String,
+    connection: Connection,
 }
 
 impl AwsCli {
-    /// Calls what answers at `endpoint`, with the emulator's credentials.
+    /// Calls what `connection` leads to.
     #[must_use]
-    pub const fn new(tools: Tools, endpoint: String) -> Self {
-        Self { tools, endpoint }
+    pub const fn new(tools: Tools, connection: Connection) -> Self {
+        Self { tools, connection }
     }
 
     /// Runs a command and reads its answer; `null` if it gave none.
@@ -50,21 +50,27 @@ impl AwsCli {
 
     async fn run(&self, arguments: &[&str], json: bool) -> Result<String> {
         let mut command: Command = self.tools.command("aws");
-        // Nothing of this machine's AWS set-up: a profile must never decide that
-        // a local command goes to a real account.
+        let credentials = self.connection.credentials().await?;
+        // Nothing of this machine's AWS set-up but what the connection was made
+        // of: a profile must never decide that a local command goes to a real
+        // account.
         command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("LC_ALL", "C.UTF-8")
             .env("AWS_CONFIG_FILE", "/dev/null")
             .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-            .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-            .env("AWS_DEFAULT_REGION", REGION)
+            .env("AWS_ACCESS_KEY_ID", credentials.access_key_id())
+            .env("AWS_SECRET_ACCESS_KEY", credentials.secret_access_key())
+            .env("AWS_DEFAULT_REGION", self.connection.region()?);
+        if let Some(token) = credentials.session_token() {
+            command.env("AWS_SESSION_TOKEN", token);
+        }
+        if let Some(endpoint) = self.connection.endpoint() {
             // The option covers every service's own calls, the variable those that
             // one service makes to another, such as the upload of a package.
-            .env("AWS_ENDPOINT_URL", &self.endpoint)
-            .args(["--endpoint-url", &self.endpoint]);
+            command.env("AWS_ENDPOINT_URL", endpoint).args(["--endpoint-url", endpoint]);
+        }
         if json {
             command.args(["--output", "json"]);
         }

@@ -3,9 +3,10 @@
 //! Counts what one job needs of each service, and multiplies with
 //! [`crate::prices`]. Free tiers, volume discounts and data transfer are left out.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
+use crate::output::{self, Style, print_json};
 use crate::prices::PRICES;
 
 /// What a message has besides its payload, attributes included.
@@ -286,20 +287,17 @@ impl Report {
 /// # Errors
 ///
 /// A figure that cannot be computed with.
-#[expect(clippy::print_stdout, reason = "the figures are what the command is for")]
-pub fn print(load: Load, json: bool) -> Result<()> {
+pub fn print(load: Load, style: Style) -> Result<()> {
     let Load { jobs_per_day, payload_kib, job_ms, .. } = load;
     let sizes = [load.batch_size, load.maximum_concurrency, load.memory_mb];
     ensure!(sizes.iter().all(|size| *size >= 1.0), "sizes begin at 1");
     let amounts = [jobs_per_day, payload_kib, job_ms, load.gets_per_job, load.result_kib];
     ensure!(amounts.iter().all(|amount| *amount >= 0.0), "amounts begin at 0");
     let report = Report::of(load);
-    if json {
-        println!("{}", serde_json::to_string_pretty(&report).context("no JSON of this")?);
-    } else {
-        print!("{}", report.text());
+    match style {
+        Style::Json => print_json(&report),
+        Style::Colored | Style::Plain => output::print(report.text().trim_end()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! A function's log line, for people: time, function, level, message, fields.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
 use crate::logs::Line;
+use crate::output::{Color, Style};
 
 /// What Lambda itself writes around each invocation; `--json` shows it.
 const OF_LAMBDA: [&str; 4] = ["INIT_START ", "START RequestId: ", "END RequestId: ", "REPORT "];
@@ -18,67 +18,44 @@ const NO_FIELDS: [&str; 5] = ["timestamp", "level", "message", "target", "name"]
 /// `--json` shows it.
 const METRICS: &str = "_aws";
 
-/// How lines are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// For a terminal.
-    Colored,
-    /// For files and pipes.
-    Plain,
-    /// As they are logged, for tools.
-    Json,
-}
-
-impl Style {
-    /// What is shown of a line of `function`; nothing of Lambda's own lines.
-    #[must_use]
-    pub fn show(self, function: &str, line: &Line) -> Option<String> {
-        let message = line.message.trim_end();
-        if self == Self::Json {
-            return Some(message.to_owned());
-        }
-        match line.event() {
-            Some(Value::Object(event)) if event.contains_key(METRICS) => None,
-            Some(Value::Object(event)) => Some(self.event(function, &event)),
-            _ if OF_LAMBDA.iter().any(|start| message.starts_with(start)) => None,
-            // A panic's text, or what the emulator has to say.
-            _ => Some(format!("{function:<8} {message}")),
-        }
+/// What is shown of a line of `function`; nothing of Lambda's own lines.
+#[must_use]
+pub fn show(style: Style, function: &str, line: &Line) -> Option<String> {
+    let message = line.message.trim_end();
+    if style == Style::Json {
+        return Some(message.to_owned());
     }
-
-    fn event(self, function: &str, event: &Map<String, Value>) -> String {
-        let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
-        let level = text("level");
-        let mut shown = format!(
-            "{} {function:<8} {} {}",
-            self.paint(DIM, time_of_day(text("timestamp"))),
-            self.paint(color(level), &format!("{level:<5}")),
-            text("message"),
-        );
-        for (name, value) in event.iter().filter(|(name, _)| !NO_FIELDS.contains(&name.as_str())) {
-            // Writing to a String cannot fail.
-            let _ = write!(shown, " {}{}", self.paint(DIM, &format!("{name}=")), field(value));
-        }
-        shown
-    }
-
-    fn paint<'a>(self, code: &str, text: &'a str) -> Cow<'a, str> {
-        match self {
-            Self::Colored => Cow::Owned(format!("\u{1b}[{code}m{text}\u{1b}[0m")),
-            Self::Plain | Self::Json => Cow::Borrowed(text),
-        }
+    match line.event() {
+        Some(Value::Object(event)) if event.contains_key(METRICS) => None,
+        Some(Value::Object(event)) => Some(show_event(style, function, &event)),
+        _ if OF_LAMBDA.iter().any(|start| message.starts_with(start)) => None,
+        // A panic's text, or what the emulator has to say.
+        _ => Some(format!("{function:<8} {message}")),
     }
 }
 
-/// ANSI codes (SGR).
-const DIM: &str = "2";
+fn show_event(style: Style, function: &str, event: &Map<String, Value>) -> String {
+    let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
+    let level = text("level");
+    let mut shown = format!(
+        "{} {function:<8} {} {}",
+        style.paint(Color::Dim, time_of_day(text("timestamp"))),
+        style.paint(color(level), &format!("{level:<5}")),
+        text("message"),
+    );
+    for (name, value) in event.iter().filter(|(name, _)| !NO_FIELDS.contains(&name.as_str())) {
+        // Writing to a String cannot fail.
+        let _ = write!(shown, " {}{}", style.paint(Color::Dim, &format!("{name}=")), field(value));
+    }
+    shown
+}
 
-fn color(level: &str) -> &'static str {
+fn color(level: &str) -> Color {
     match level {
-        "ERROR" => "31",
-        "WARN" => "33",
-        "INFO" => "32",
-        _ => DIM,
+        "ERROR" => Color::Red,
+        "WARN" => Color::Yellow,
+        "INFO" => Color::Green,
+        _ => Color::Dim,
     }
 }
 
@@ -105,13 +82,13 @@ fn is_one_word(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn show(style: Style, message: &str) -> Option<String> {
+    fn shown(style: Style, message: &str) -> Option<String> {
         let line = Line {
             log_stream_name: "a stream".to_owned(),
             timestamp: 0,
             message: message.to_owned(),
         };
-        style.show("consumer", &line)
+        show(style, "consumer", &line)
     }
 
     const EVENT: &str = r#"{"timestamp":"2026-11-30T17:53:01.511907Z","level":"WARN","message":"record settled","job.attempt":2,"error":"failed as asked","outcome":"released","target":"consumer::dispose"}"#;
@@ -119,14 +96,14 @@ mod tests {
     #[test]
     fn an_event_is_one_readable_line() {
         assert_eq!(
-            show(Style::Plain, EVENT).unwrap(),
+            shown(Style::Plain, EVENT).unwrap(),
             r#"17:53:01.511 consumer WARN  record settled error="failed as asked" job.attempt=2 outcome=released"#
         );
     }
 
     #[test]
     fn colors_change_nothing_but_colors() {
-        let colored = show(Style::Colored, EVENT).unwrap();
+        let colored = shown(Style::Colored, EVENT).unwrap();
         assert!(colored.contains("\u{1b}[33mWARN \u{1b}[0m"), "{colored}");
         let mut bare = String::new();
         for part in colored.split('\u{1b}') {
@@ -134,14 +111,14 @@ mod tests {
                 part.split_once('m').filter(|_| part.starts_with('[')).map_or(part, |p| p.1),
             );
         }
-        assert_eq!(bare, show(Style::Plain, EVENT).unwrap());
+        assert_eq!(bare, shown(Style::Plain, EVENT).unwrap());
     }
 
     #[test]
     fn json_is_what_was_logged() {
-        assert_eq!(show(Style::Json, EVENT).as_deref(), Some(EVENT));
+        assert_eq!(shown(Style::Json, EVENT).as_deref(), Some(EVENT));
         assert_eq!(
-            show(Style::Json, "START RequestId: 1\n").as_deref(),
+            shown(Style::Json, "START RequestId: 1\n").as_deref(),
             Some("START RequestId: 1")
         );
     }
@@ -149,8 +126,8 @@ mod tests {
     #[test]
     fn metrics_are_left_out() {
         let line = r#"{"_aws":{"Timestamp":1},"JobsAccepted":1}"#;
-        assert_eq!(show(Style::Plain, line), None);
-        assert_eq!(show(Style::Json, line).as_deref(), Some(line));
+        assert_eq!(shown(Style::Plain, line), None);
+        assert_eq!(shown(Style::Json, line).as_deref(), Some(line));
     }
 
     #[test]
@@ -158,17 +135,17 @@ mod tests {
         for line in
             ["START RequestId: 1 Version: $LATEST", "END RequestId: 1", "REPORT RequestId: 1"]
         {
-            assert_eq!(show(Style::Plain, line), None);
+            assert_eq!(shown(Style::Plain, line), None);
         }
         assert_eq!(
-            show(Style::Plain, "thread 'main' panicked at src/x.rs\n").unwrap(),
+            shown(Style::Plain, "thread 'main' panicked at src/x.rs\n").unwrap(),
             "consumer thread 'main' panicked at src/x.rs"
         );
     }
 
     #[test]
     fn no_field_reaches_the_terminal_with_control_characters() {
-        let shown = show(Style::Plain, r#"{"message":"m","error":"\u001b[2J\nx=1"}"#).unwrap();
-        assert!(!shown.contains(char::is_control), "{shown}");
+        let line = shown(Style::Plain, r#"{"message":"m","error":"\u001b[2J\nx=1"}"#).unwrap();
+        assert!(!line.contains(char::is_control), "{line}");
     }
 }

@@ -9,12 +9,13 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::sign::{root, sign_request};
+use crate::connection::Connection;
+use crate::sign::sign_request;
 
-/// The log groups of one endpoint.
+/// The log groups of one account or emulator.
 #[derive(Clone, Debug)]
 pub struct Logs {
-    endpoint: String,
+    connection: Connection,
     client: reqwest::Client,
 }
 
@@ -52,10 +53,10 @@ struct Page {
 }
 
 impl Logs {
-    /// Reads from the emulator at `endpoint`.
+    /// Reads what `connection` leads to.
     #[must_use]
-    pub fn new(endpoint: &str) -> Self {
-        Self { endpoint: endpoint.to_owned(), client: reqwest::Client::new() }
+    pub fn new(connection: Connection) -> Self {
+        Self { connection, client: reqwest::Client::new() }
     }
 
     /// What a function has logged since `since` (milliseconds since 1970).
@@ -66,13 +67,14 @@ impl Logs {
     pub async fn of_function(&self, function: &str, since: i64) -> Result<Vec<Line>> {
         let group = format!("/aws/lambda/{function}");
         let body = json!({ "logGroupName": group, "startTime": since }).to_string();
-        let url = format!("{}/", self.endpoint);
+        let url = format!("{}/", self.connection.address("logs")?);
         let mut request = http::Request::post(&url)
             .header("content-type", "application/x-amz-json-1.1")
             .header("x-amz-target", "Logs_20140328.FilterLogEvents")
             .body(body)
             .context("could not make the request")?;
-        sign_request(&mut request, root(), "logs")?;
+        let credentials = self.connection.credentials().await?;
+        sign_request(&mut request, credentials, self.connection.region()?, "logs")?;
         let request = reqwest::Request::try_from(request).context("could not make the request")?;
         let response = self.client.execute(request).await.context("the logs did not answer")?;
         let status = response.status();

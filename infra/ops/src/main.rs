@@ -1,27 +1,31 @@
-//! `cargo ops`: sets up, shows and checks a Relevo on this machine.
+//! `cargo ops`: sets up, shows, checks and operates a Relevo.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ops::cost::Load;
-use ops::log_line::Style;
+use ops::output::Format;
 use ops::progress::Progress;
 use ops::prove::Proof;
-use ops::workspace::{Workspace, style_of_stdout};
+use ops::workspace::Workspace;
 use ops::{cost, demo, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-/// Relevo on this machine: set up, show, check.
+/// Relevo's developers' and operators' command line.
 #[derive(Debug, Parser)]
-#[command(name = "cargo ops", bin_name = "cargo ops")]
+#[command(name = "cargo ops", bin_name = "cargo ops", after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 it failed, and stderr says why; 2 it was called wrongly;
+130 it was interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -32,9 +36,8 @@ enum Command {
         /// The emulator's port; a free one if it is left out.
         #[arg(long)]
         port: Option<u16>,
-        /// Shows the logs as they are written, for tools such as jq.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: Format,
     },
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
@@ -42,9 +45,8 @@ enum Command {
     Cost {
         #[command(flatten)]
         load: Load,
-        /// Shows the figures as JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: Format,
     },
     /// Shows that the promises hold, for as long as one likes.
     #[command(subcommand)]
@@ -69,12 +71,9 @@ async fn run(command: Command) -> Result<()> {
     let (workspace, progress) = (Workspace::here(), Progress::detect());
     match command {
         Command::Demo => demo::run(&workspace, progress).await,
-        Command::Up { port, json } => {
-            let style = if json { Style::Json } else { style_of_stdout() };
-            up::run(&workspace, port, style, progress).await
-        }
+        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await,
         Command::Lint => lint::run(&workspace, progress).await,
-        Command::Cost { load, json } => cost::print(load, json),
+        Command::Cost { load, format } => cost::print(load, format.style()),
         Command::Prove(proof) => prove::run(&workspace, proof, progress).await,
     }
 }

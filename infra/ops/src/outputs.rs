@@ -1,15 +1,16 @@
 //! What the template says of the stack that was made of it.
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The template's outputs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Outputs {
     /// `ApiId`.
     pub api_id: String,
-    /// The path of a named stage in `ApiUrl`, such as `/prod`; else empty.
-    pub stage: String,
+    /// `ApiUrl`.
+    pub api_url: String,
     /// `QueueUrl`.
     pub queue_url: String,
     /// `DeadLetterQueueUrl`.
@@ -38,13 +39,19 @@ impl Outputs {
         };
         Ok(Self {
             api_id: find("ApiId")?,
-            stage: stage(&find("ApiUrl")?).to_owned(),
+            api_url: find("ApiUrl")?,
             queue_url: find("QueueUrl")?,
             dead_letter_queue_url: find("DeadLetterQueueUrl")?,
             table_name: find("TableName")?,
             producer: find("ProducerFunction")?,
             consumer: find("ConsumerFunction")?,
         })
+    }
+
+    /// The path of a named stage, such as `/prod`; else empty.
+    #[must_use]
+    pub fn stage(&self) -> &str {
+        stage(&self.api_url)
     }
 }
 

@@ -8,15 +8,7 @@ use aws_sdk_sqs::config::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 
-use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
-
-/// The emulator's root credentials.
-#[must_use]
-pub fn root() -> Credentials {
-    Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator")
-}
-
-/// Signs a request to `service` in the emulator's region.
+/// Signs a request to `service` in `region`.
 ///
 /// # Errors
 ///
@@ -24,13 +16,14 @@ pub fn root() -> Credentials {
 pub fn sign_request(
     request: &mut http::Request<String>,
     credentials: Credentials,
+    region: &str,
     service: &str,
 ) -> Result<()> {
     const WHAT: &str = "could not sign the request";
     let identity = credentials.into();
     let parameters = v4::SigningParams::builder()
         .identity(&identity)
-        .region(REGION)
+        .region(region)
         .name(service)
         .time(SystemTime::now())
         .settings(SigningSettings::default())

@@ -1,4 +1,4 @@
-//! A deployed stack: the real template in the emulator, and clients for it.
+//! A deployed stack, in an account or in the emulator, and clients for it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::api::Api;
+use crate::api::{Api, Caller};
 use crate::aws::AwsCli;
-use crate::emulator::{Emulator, REGION};
+use crate::connection::Connection;
+use crate::emulator::Emulator;
 use crate::logs::Logs;
 use crate::outputs::Outputs;
-use crate::sign::root;
 use crate::tools::Tools;
 
 /// A job entry's attributes by name.
@@ -37,9 +37,51 @@ pub struct Stack {
     pub dynamodb: aws_sdk_dynamodb::Client,
     /// For everything else.
     pub aws: AwsCli,
+    /// Where it lies.
+    pub connection: Connection,
 }
 
 impl Stack {
+    /// A stack that is deployed already, called by whoever the connection is.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name, or it is not one of this template.
+    pub async fn open(tools: &Tools, connection: Connection, name: &str) -> Result<Self> {
+        let aws = AwsCli::new(tools.clone(), connection.clone());
+        let described =
+            aws.json(&["cloudformation", "describe-stacks", "--stack-name", name]).await?;
+        let outputs = Outputs::read(&described)
+            .with_context(|| format!("the stack {name} is not made of infra/template.yaml"))?;
+        let mut stack = Self::known(aws, connection, name, outputs)?;
+        let caller = Caller::Signature(stack.connection.credentials().await?);
+        stack.api = stack.api.called_by(caller);
+        Ok(stack)
+    }
+
+    /// A stack whose outputs are known, called by nobody in particular.
+    ///
+    /// # Errors
+    ///
+    /// The connection has no region.
+    pub fn known(
+        aws: AwsCli,
+        connection: Connection,
+        name: &str,
+        outputs: Outputs,
+    ) -> Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            api: Api::of_stack(&connection, &outputs)?,
+            logs: Logs::new(connection.clone()),
+            sqs: connection.sqs(),
+            dynamodb: connection.dynamodb(),
+            outputs,
+            aws,
+            connection,
+        })
+    }
+
     /// Packages and deploys `template`, with the functions that lie where it says.
     ///
     /// # Errors
@@ -52,54 +94,14 @@ impl Stack {
         name: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Self> {
-        let endpoint = emulator.endpoint();
-        let aws = AwsCli::new(tools.clone(), endpoint.clone());
-        let template = template.to_string_lossy();
+        let connection = Connection::emulator(&emulator.endpoint());
+        let aws = AwsCli::new(tools.clone(), connection.clone());
         let packaged = emulator.state().join(format!("{name}.json"));
-        let packaged = packaged.to_string_lossy();
-        aws.call(&["s3", "mb", &format!("s3://{BUCKET}")]).await?;
-        aws.call(&[
-            "cloudformation",
-            "package",
-            "--use-json",
-            "--s3-bucket",
-            BUCKET,
-            "--template-file",
-            &template,
-            "--output-template-file",
-            &packaged,
-        ])
-        .await?;
-        let overrides: Vec<_> =
-            parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let mut deploy = vec![
-            "cloudformation",
-            "deploy",
-            "--stack-name",
-            name,
-            "--template-file",
-            &packaged,
-            // Larger than what a request may carry.
-            "--s3-bucket",
-            BUCKET,
-            "--capabilities",
-            "CAPABILITY_IAM",
-            "--parameter-overrides",
-        ];
-        deploy.extend(overrides.iter().map(String::as_str));
-        aws.call(&deploy).await?;
-        let described =
-            aws.json(&["cloudformation", "describe-stacks", "--stack-name", name]).await?;
-        let outputs = Outputs::read(&described)?;
-        Ok(Self {
-            name: name.to_owned(),
-            api: Api::of_stack(&endpoint, &outputs.api_id, &outputs.stage),
-            logs: Logs::new(&endpoint),
-            sqs: sqs_client(&endpoint),
-            dynamodb: dynamodb_client(&endpoint),
-            outputs,
-            aws,
-        })
+        package(&aws, template, &packaged).await?;
+        deploy(&aws, &packaged, name, parameters).await?;
+        let mut stack = Self::open(tools, connection, name).await?;
+        stack.api = stack.api.called_by(Caller::Anyone);
+        Ok(stack)
     }
 
     /// A job's entry as it is stored, or `None`.
@@ -256,24 +258,29 @@ pub async fn eventually<T>(
         .with_context(|| format!("{what}: not within {} s", patience.as_secs()))?
 }
 
-/// SQS as the emulator's root calls it.
-#[must_use]
-pub fn sqs_client(endpoint: &str) -> aws_sdk_sqs::Client {
-    use aws_sdk_sqs::config::{BehaviorVersion, Region};
-    let config = aws_sdk_sqs::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(REGION))
-        .credentials_provider(root())
-        .endpoint_url(endpoint);
-    aws_sdk_sqs::Client::from_conf(config.build())
+/// Uploads the functions, and writes the template that says where to.
+async fn package(aws: &AwsCli, template: &Path, packaged: &Path) -> Result<()> {
+    let (template, packaged) = (template.to_string_lossy(), packaged.to_string_lossy());
+    aws.call(&["s3", "mb", &format!("s3://{BUCKET}")]).await?;
+    let mut package = vec!["cloudformation", "package", "--use-json", "--s3-bucket", BUCKET];
+    package.extend(["--template-file", &*template, "--output-template-file", &*packaged]);
+    aws.call(&package).await
 }
 
-fn dynamodb_client(endpoint: &str) -> aws_sdk_dynamodb::Client {
-    use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(REGION))
-        .credentials_provider(root())
-        .endpoint_url(endpoint);
-    aws_sdk_dynamodb::Client::from_conf(config.build())
+async fn deploy(
+    aws: &AwsCli,
+    packaged: &Path,
+    name: &str,
+    parameters: &[(&str, &str)],
+) -> Result<()> {
+    let packaged = packaged.to_string_lossy();
+    let overrides: Vec<_> =
+        parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut deploy = vec!["cloudformation", "deploy", "--stack-name", name];
+    deploy.extend(["--template-file", &*packaged]);
+    // The template is larger than what a request may carry.
+    deploy.extend(["--s3-bucket", BUCKET, "--capabilities", "CAPABILITY_IAM"]);
+    deploy.push("--parameter-overrides");
+    deploy.extend(overrides.iter().map(String::as_str));
+    aws.call(&deploy).await
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 
-/// Where there is no terminal to ask.
-const WIDTH_OF_A_LOG: u16 = 110;
+use crate::output;
 
 /// One story: what was sent, and what came of it.
 #[derive(Debug)]
@@ -33,14 +32,7 @@ impl Row {
 /// The stories as a table for a terminal.
 #[must_use]
 pub fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    if !table.is_tty() {
-        table.set_width(WIDTH_OF_A_LOG);
-    }
-    table
-        .load_style(presets::UTF8_FULL)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["", "What was sent", "What came of it", "Took"]);
+    let mut table = output::table(["", "What was sent", "What came of it", "Took"]);
     for row in rows {
         match &row.outcome {
             Ok((told, took)) => {

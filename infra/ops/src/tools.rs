@@ -71,6 +71,12 @@ impl Tools {
         Self::make(workspace, progress, &environment).await
     }
 
+    /// The tools of somebody who has prepared them.
+    #[must_use]
+    pub fn prepared(workspace: &Workspace) -> Self {
+        Self { bin: workspace.venv().join("bin") }
+    }
+
     async fn make(
         workspace: &Workspace,
         progress: Progress,

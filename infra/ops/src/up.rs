@@ -1,7 +1,6 @@
 //! `cargo ops up`: the same set-up, kept running, with the functions' logs.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,10 +9,12 @@ use serde_json::Value;
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 use crate::functions::Profile;
 use crate::local::{Local, Options};
-use crate::log_line::Style;
+use crate::log_line;
 use crate::logs::{Line, Tail};
+use crate::output::{Style, print};
 use crate::progress::Progress;
 use crate::receivers::describe;
+use crate::running::Announcement;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
 
@@ -33,21 +34,18 @@ pub async fn run(
 ) -> Result<()> {
     let options =
         Options { profile: Profile::Release, port, parameters: &[], functions_endpoint: None };
+    let announcement = Announcement::reserve(workspace)?;
     let local = Local::start(workspace, options, progress).await?;
+    announcement.tell(&local)?;
     print(&introduction(&local, &variables(&local.stack).await?))?;
     let show = |function: &str, line: &Line| {
-        style.show(function, line).map_or(Ok(()), |line| print(&line))
+        log_line::show(style, function, line).map_or(Ok(()), |line| print(&line))
     };
     let arrived = |event: &Value| match style {
         Style::Json => print(&event.to_string()),
         Style::Colored | Style::Plain => print(&describe(event)),
     };
     follow(&local, show, arrived).await
-}
-
-/// Not `println!`, which panics when whoever read it has gone, such as `head`.
-fn print(text: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{text}").context("could not write to stdout")
 }
 
 async fn follow(

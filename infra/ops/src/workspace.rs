@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use crate::log_line::Style;
+use crate::output::Style;
 
 /// The repository that this binary was built from.
 #[derive(Clone, Debug)]

@@ -5,7 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aws_sdk_sqs::config::Credentials;
 use ops::api::{Api, Caller};
 use ops::local::Local;
-use ops::sign::root;
 use ops::stack::Stack;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -122,7 +121,8 @@ fn two_sessions_of_one_role_are_one_caller_and_two_roles_are_two() {
 fn a_stage_with_a_name_changes_no_route() {
     end_to_end(async |local| {
         let stack = with_signatures(local).await;
-        let api = stack.api.called_by(Caller::Signature(root()));
+        let root = stack.connection.credentials().await.unwrap();
+        let api = stack.api.called_by(Caller::Signature(root));
         assert!(api.base().ends_with("/prod"), "{}", api.base());
         assert_eq!(api.get("/health").await.unwrap().status, 200);
         assert_eq!(api.get("/nothing").await.unwrap().status, 404);

@@ -15,6 +15,8 @@ mod actions;
 mod batches;
 mod callers;
 mod code_update;
+#[expect(dead_code, reason = "the commands that use it follow")]
+mod command_line;
 mod contract;
 mod crashes;
 mod emails;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
-use ops::stack::sqs_client;
+use ops::connection::Connection;
 use serde_json::json;
 use shared::fake_sqs::{Queue, QueueSettings, ReceiptError};
 
@@ -76,7 +76,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(endpoint: &str, exceptions: &'static [Exception]) -> Self {
-        Self { client: sqs_client(endpoint), exceptions }
+        Self { client: Connection::emulator(endpoint).sqs(), exceptions }
     }
 
     pub(crate) async fn create(&self, name: &str, settings: QueueSettings) -> Queues {

@@ -1,0 +1,100 @@
+//! How AWS is reached: an account, or the emulator on this machine.
+
+use anyhow::{Context, Result};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_sqs::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
+
+use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
+
+/// Region, credentials and address of all the services.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    config: SdkConfig,
+}
+
+impl Connection {
+    /// The emulator that answers at `endpoint`, as its root.
+    #[must_use]
+    pub fn emulator(endpoint: &str) -> Self {
+        let root = Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "emulator");
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(REGION))
+            .credentials_provider(SharedCredentialsProvider::new(root))
+            .endpoint_url(endpoint)
+            .build();
+        Self { config }
+    }
+
+    /// An account, as the AWS CLI would reach it: by the profile (or the default
+    /// one), the environment, or the machine's role.
+    ///
+    /// # Errors
+    ///
+    /// No region is known, or nobody knows who we are there.
+    pub async fn account(profile: Option<&str>, region: Option<&str>) -> Result<Self> {
+        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(profile) = profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(region) = region {
+            loader = loader.region(Region::new(region.to_owned()));
+        }
+        let connection = Self { config: loader.load().await };
+        connection.region()?;
+        connection.credentials().await?;
+        Ok(connection)
+    }
+
+    /// Where all services answer, if that is not AWS's own address.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&str> {
+        self.config.endpoint_url()
+    }
+
+    /// The address of one service, such as `logs`, without a slash at its end.
+    ///
+    /// # Errors
+    ///
+    /// No region is known.
+    pub fn address(&self, service: &str) -> Result<String> {
+        match self.endpoint() {
+            Some(endpoint) => Ok(endpoint.trim_end_matches('/').to_owned()),
+            None => Ok(format!("https://{service}.{}.amazonaws.com", self.region()?)),
+        }
+    }
+
+    /// The region that the stack lies in.
+    ///
+    /// # Errors
+    ///
+    /// None is known.
+    pub fn region(&self) -> Result<&str> {
+        let region = self.config.region().map(AsRef::as_ref);
+        region.context("no region is known: name one with --region, or set AWS_REGION")
+    }
+
+    /// Who we are, for requests that no SDK signs.
+    ///
+    /// # Errors
+    ///
+    /// Nobody knows.
+    pub async fn credentials(&self) -> Result<Credentials> {
+        const MEND: &str = "there are no usable AWS credentials: log in (`aws sso login`, \
+                            `aws configure`), or name another profile with --profile";
+        let provider = self.config.credentials_provider().context(MEND)?;
+        provider.provide_credentials().await.context(MEND)
+    }
+
+    /// SQS.
+    #[must_use]
+    pub fn sqs(&self) -> aws_sdk_sqs::Client {
+        aws_sdk_sqs::Client::new(&self.config)
+    }
+
+    /// `DynamoDB`.
+    #[must_use]
+    pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&self.config)
+    }
+}

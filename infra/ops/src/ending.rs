@@ -1,0 +1,21 @@
+//! How a command ended, as its exit code tells.
+
+use std::process::ExitCode;
+
+/// How a command ended that did what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Well.
+    Done,
+    /// It waited for jobs, and not all of them succeeded.
+    NotAllSucceeded,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Done => Self::SUCCESS,
+            Ending::NotAllSucceeded => Self::from(3),
+        }
+    }
+}
