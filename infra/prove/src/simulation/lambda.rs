@@ -202,7 +202,9 @@ impl Process {
         });
     }
 
-    /// Copies of one job in one batch share its outcome.
+    /// Copies of one job in one batch share its outcome. A dead letter is each
+    /// copy's own: one may be sent where another is refused, and be redriven and
+    /// have succeeded by now.
     async fn check_copies(
         &self,
         delivered: &ReceivedMessage,
@@ -212,7 +214,9 @@ impl Process {
     ) {
         let body = &delivered.message.content.body;
         let acknowledged_copy = received.iter().any(|other| {
-            other.message.content.body == *body && !reported.contains(&other.message.id)
+            other.message.content.body == *body
+                && !reported.contains(&other.message.id)
+                && !self.world.ledger().has_letter(&other.message.id, body)
         });
         let is_shared = !(is_reported && acknowledged_copy)
             || self.entry_of(delivered).await.is_none_or(|entry| entry.state != State::Succeeded);
