@@ -11,6 +11,7 @@ use shared::message::Message;
 use shared::sources::whole_millis;
 use shared::table::{Settlement, TableError};
 use shared::telemetry::causes;
+use shared::telemetry::traces::trace_header;
 use shared::{Job, JobTable, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
@@ -249,7 +250,7 @@ fn context(claimant: &Claimant<'_>, record: &Record, deadline: &Deadline) -> Job
         attempt: claimant.attempt,
         is_last_attempt: claimant.last_attempt,
         principal: message.principal.clone(),
-        trace_header: record.trace_header.clone(),
+        trace_header: trace_header().or_else(|| record.trace_header.clone()),
         stop_at: deadline.stop_at(),
         tasks: Tasks::default(),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use shared::message::{Message, NotYetKnown};
 use shared::sources::whole_millis;
 use shared::telemetry::trace_id;
+use shared::telemetry::traces::continue_trace;
 use shared::{JobId, JobTable, Timestamp};
 use tokio::time::timeout_at;
 use tracing::Span;
@@ -72,14 +73,16 @@ impl Told {
     /// The span of everything that is done about `record`. It is an error, so
     /// that every event has it, whatever the level.
     pub(crate) fn span(&self, record: &Record) -> Span {
-        tracing::error_span!(
+        let span = tracing::error_span!(
             "record",
             job.id = self.id.map(tracing::field::display),
             job.kind = self.kind,
             job.attempt = record.receive_count,
             sqs.message_id = record.message_id,
             trace.id = record.trace_header.as_deref().and_then(trace_id),
-        )
+        );
+        continue_trace(&span, record.trace_header.as_deref());
+        span
     }
 }
 

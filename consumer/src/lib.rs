@@ -43,7 +43,9 @@ pub mod settle;
 pub mod tasks;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
-use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
+#[cfg(feature = "opentelemetry")]
+use lambda_runtime::layers::OpenTelemetryLayer;
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, Runtime, service_fn};
 use serde_json::value::RawValue;
 use shared::metrics::Metrics;
 use shared::telemetry::{causes, invocation};
@@ -93,12 +95,14 @@ where
     Q: RetryQueue,
 {
     let consumer = &consumer;
-    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| {
+    let runtime = Runtime::new(service_fn(|event: LambdaEvent<Box<RawValue>>| {
         let is_cold_start = consumer.metrics.is_cold_start();
         let span = invocation(&event.context.request_id, is_cold_start);
         invoke(consumer, event).instrument(span)
-    }))
-    .await
+    }));
+    #[cfg(feature = "opentelemetry")]
+    let runtime = runtime.layer(OpenTelemetryLayer::new(shared::telemetry::traces::flush));
+    runtime.run().await
 }
 
 async fn invoke<T: JobTable, Q: RetryQueue>(

@@ -97,10 +97,13 @@ mod view;
 use std::time::Duration;
 
 use lambda_http::http::Method;
+#[cfg(feature = "opentelemetry")]
+use lambda_http::lambda_runtime::layers::OpenTelemetryLayer;
 use lambda_http::{LambdaEvent, lambda_runtime, service_fn};
 use serde_json::value::RawValue;
 use shared::jobs::Rules;
 use shared::metrics::Metrics;
+use shared::telemetry::traces::{continue_trace, trace_header};
 use shared::telemetry::{invocation, trace_id};
 use shared::{Clock, Ids, JobTable};
 use tracing::Instrument;
@@ -154,13 +157,17 @@ impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
         event: &RawValue,
         trace: Option<&str>,
     ) -> Result<EventAnswer, NotHttp> {
-        let (gateway, request) =
+        let (gateway, mut request) =
             event::read(event, trace).inspect_err(|_| self.measure(Tally::default()))?;
         let is_head = request.as_ref().is_ok_and(|request| request.method == Method::HEAD);
         let trace = request.as_ref().ok().and_then(|request| request.trace.as_ref());
-        let trace_id = trace.and_then(|header| trace_id(header.as_str()));
+        let trace = trace.map(TraceHeader::as_str);
         // An error, so that every event has it, whatever the level.
-        let span = tracing::error_span!("request", trace.id = trace_id);
+        let span = tracing::error_span!("request", trace.id = trace.and_then(trace_id));
+        continue_trace(&span, trace);
+        if let (Ok(request), Some(header)) = (&mut request, span.in_scope(trace_header)) {
+            request.trace = TraceHeader::parse(&header);
+        }
         let answer = self.answer_all(request).instrument(span).await;
         self.measure(answer.tally);
         let answer = if is_head { answer.without_body() } else { answer };
@@ -203,11 +210,13 @@ pub async fn run<T: JobTable, Q: JobQueue>(
     producer: Producer<T, Q>,
 ) -> Result<(), lambda_runtime::Error> {
     let producer = &producer;
-    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| {
+    let runtime = lambda_runtime::Runtime::new(service_fn(|event: LambdaEvent<Box<RawValue>>| {
         let is_cold_start = producer.metrics.is_cold_start();
         let span = invocation(&event.context.request_id, is_cold_start);
         async move { producer.handle(&event.payload, event.context.xray_trace_id.as_deref()).await }
             .instrument(span)
-    }))
-    .await
+    }));
+    #[cfg(feature = "opentelemetry")]
+    let runtime = runtime.layer(OpenTelemetryLayer::new(shared::telemetry::traces::flush));
+    runtime.run().await
 }

@@ -4,6 +4,7 @@
 //! The AWS SDK talks to it through a real connection, so that its retries, its
 //! timeouts and its reading of errors are part of the test.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,8 @@ pub struct Request {
     pub line: String,
     /// Such as `PutItem` or `SendMessage`; nothing in the runtime API.
     pub operation: String,
+    /// By their names in lower case.
+    pub headers: BTreeMap<String, String>,
     /// The request's JSON.
     pub body: Value,
 }
@@ -173,7 +176,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> 
     if stream.read_line(&mut first).await? == 0 {
         return Ok(None);
     }
-    let (mut operation, mut length) = (String::new(), 0);
+    let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).await? == 0 {
@@ -185,16 +188,12 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> 
             }
             continue;
         };
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.trim().parse().unwrap_or_default(),
-            "x-amz-target" => {
-                operation = value.rsplit('.').next().unwrap_or_default().trim().to_owned();
-            }
-            _ => {}
-        }
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
-    let mut body = vec![0; length];
+    let header = |name| headers.get(name).map(String::as_str).unwrap_or_default();
+    let operation = header("x-amz-target").rsplit('.').next().unwrap_or_default().to_owned();
+    let mut body = vec![0; header("content-length").parse().unwrap_or_default()];
     stream.read_exact(&mut body).await?;
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    Ok(Some(Request { line: first.trim_end().to_owned(), operation, body }))
+    Ok(Some(Request { line: first.trim_end().to_owned(), operation, headers, body }))
 }

@@ -14,9 +14,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::Environment;
+
+#[cfg_attr(not(feature = "opentelemetry"), path = "telemetry/no_traces.rs")]
+pub mod traces;
 
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +50,7 @@ impl FromStr for LogLevel {
 
 /// Sends events of `level` and above to stdout.
 pub fn init(level: LogLevel) {
-    // Fails only where a subscriber is set already, which then does the work.
-    let _ = subscriber(level, std::io::stdout).try_init();
+    traces::init(subscriber(level, std::io::stdout));
     // The default hook writes lines that are no JSON, and with them whatever the
     // panic quotes. Who catches the panic logs what follows from it.
     std::panic::set_hook(Box::new(|panic| {

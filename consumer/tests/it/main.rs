@@ -14,6 +14,7 @@ mod fuzzed;
 mod logs;
 mod observing;
 mod outcomes;
+mod process;
 mod retries;
 mod rig;
 mod samples;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::emf::published;
-use shared::fake_aws::{FakeAws, Reply};
+use shared::fake_aws::{FakeAws, Reply, Request};
 
 use crate::events::{BODY, Event};
 
@@ -73,13 +73,10 @@ async fn aws(events: Vec<Event>) -> FakeAws {
     reply.await.unwrap()
 }
 
-#[tokio::test]
-async fn events_that_are_no_requests_leave_the_process_healthy() {
-    let sqs = Event::of(json!({"Records": [{"messageId": "m", "body": "{}"}]}));
-    let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
-    let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
+/// The program, with all that Lambda tells it.
+fn function(server: &FakeAws) -> Command {
     let endpoint = format!("http://{}", server.address());
-    let mut process = program(&[
+    program(&[
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
         ("TABLE_NAME", "jobs"),
         ("MAX_MESSAGE_BYTES", "1048576"),
@@ -93,22 +90,38 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
         ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
         ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
         ("AWS_LAMBDA_HTTP_IGNORE_STAGE_IN_PATH", "false"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
     ])
-    .spawn()
-    .unwrap();
-    let posted = |path: &str| {
-        let line = format!("POST /2018-06-01/runtime/invocation/{path} ");
-        let received = server.received();
-        received.into_iter().find(|request| request.line.starts_with(&line))
-    };
+}
+
+/// What was posted to a path first.
+fn posted(server: &FakeAws, path: &str) -> Option<Request> {
+    let line = format!("POST {path} ");
+    server.received().into_iter().find(|request| request.line.starts_with(&line))
+}
+
+/// Runs the program until it has posted to a path; what it has logged.
+async fn run_until_posted(server: &FakeAws, path: &str) -> String {
+    let mut process = function(server).spawn().unwrap();
     for _ in 0..200 {
-        if posted("2/response").is_some() {
+        if posted(server, path).is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     process.kill().unwrap();
-    let log = text(&process.wait_with_output().unwrap());
+    text(&process.wait_with_output().unwrap())
+}
+
+#[tokio::test]
+async fn events_that_are_no_requests_leave_the_process_healthy() {
+    let sqs = Event::of(json!({"Records": [{"messageId": "m", "body": "{}"}]}));
+    let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
+    let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
+    let invocation = |path: &str| format!("/2018-06-01/runtime/invocation/{path}");
+    let posted = |path: &str| posted(&server, &invocation(path));
+    let log = run_until_posted(&server, &invocation("2/response")).await;
 
     let error = posted("0/error").expect(&log).body;
     assert_eq!(error["errorType"], "NotHttp");
@@ -126,4 +139,25 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
     let accepted = posted("2/response").expect(&log).body;
     assert_eq!(accepted["statusCode"], 202, "{log}");
     assert_eq!(server.requests("SendMessage").len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_and_its_message_belong_to_one_trace() {
+    let header = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+    let event = Event::post(BODY).with("/headers/x-amzn-trace-id", json!(header));
+    let server = aws(vec![event]).await;
+    let log = run_until_posted(&server, "/v1/traces").await;
+
+    let sent = posted(&server, "/v1/traces").expect(&log).body;
+    let spans = sent.pointer("/resourceSpans/0/scopeSpans/0/spans").expect(&log);
+    let request = spans.as_array().unwrap().iter().find(|span| span["name"] == "request");
+    let request = request.expect(&log);
+    assert_eq!(request["traceId"], "5759e988bd862e3fe1be46a994272793");
+    assert_eq!(request["parentSpanId"], "53995c3f42cd8ad8");
+    // Whoever works on the job goes on from there.
+    let message = &server.requests("SendMessage")[0].body;
+    let on = message.pointer("/MessageSystemAttributes/AWSTraceHeader/StringValue");
+    let root = "Root=1-5759e988-bd862e3fe1be46a994272793";
+    let parent = request["spanId"].as_str().unwrap();
+    assert_eq!(on.unwrap(), &json!(format!("{root};Parent={parent};Sampled=1")));
 }

@@ -1,0 +1,95 @@
+//! The program itself, with stand-ins for Lambda, AWS, a receiver of webhooks
+//! and a collector of spans.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::fake_aws::{FakeAws, Reply, Request};
+
+use crate::rig::Job;
+
+const ROOT: &str = "Root=1-5759e988-bd862e3fe1be46a994272793";
+
+/// Hands out one batch; everything else is answered with success.
+async fn server(batch: Value) -> FakeAws {
+    let is_handed_out = AtomicBool::default();
+    let reply = FakeAws::start(move |request| {
+        if !request.line.starts_with("GET /2018-06-01/runtime/invocation/next") {
+            return Reply::Ok(json!({}));
+        }
+        if is_handed_out.swap(true, Ordering::Relaxed) {
+            return Reply::Never;
+        }
+        Reply::Ok(batch.clone())
+            .with("lambda-runtime-aws-request-id", "1")
+            .with("lambda-runtime-deadline-ms", "9999999999999")
+            .with("lambda-runtime-invoked-function-arn", "function-arn")
+    });
+    reply.await.unwrap()
+}
+
+fn program(server: &FakeAws) -> Command {
+    let endpoint = format!("http://{}", server.address());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_consumer"));
+    command.env_clear().stdout(Stdio::null()).envs([
+        ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
+        ("DEAD_LETTER_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/dead"),
+        ("TABLE_NAME", "jobs"),
+        ("MAX_RECEIVE_COUNT", "5"),
+        ("FUNCTION_TIMEOUT_SECONDS", "30"),
+        ("QUEUE_RETENTION_SECONDS", "345600"),
+        ("WEBHOOK_ALLOWED_HOSTS", "127.0.0.1"),
+        ("WEBHOOK_ALLOW_HTTP", "true"),
+        ("AWS_ENDPOINT_URL", &endpoint),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_LAMBDA_RUNTIME_API", server.address()),
+        ("AWS_LAMBDA_FUNCTION_NAME", "consumer"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+    ]);
+    command
+}
+
+/// The first request to a path, once there is one.
+async fn posted(server: &FakeAws, path: &str) -> Request {
+    let line = format!("POST {path} ");
+    let waiting = async {
+        loop {
+            let mut received = server.received().into_iter();
+            if let Some(request) = received.find(|request| request.line.starts_with(&line)) {
+                return request;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_goes_on_with_its_messages_trace_and_hands_it_to_the_receiver() {
+    // The receiver's port is known only once the server runs: it is the server.
+    let receiver = server(Value::Null).await;
+    let url = format!("http://{}/hook", receiver.address());
+    let mut record = Job::with_payload("webhook", &json!({ "url": url })).record("m-1");
+    record["attributes"]["AWSTraceHeader"] =
+        json!(format!("{ROOT};Parent=53995c3f42cd8ad8;Sampled=1"));
+    let server = server(json!({ "Records": [record] })).await;
+    let mut process = program(&server).spawn().unwrap();
+    let sent = posted(&server, "/v1/traces").await.body;
+    process.kill().unwrap();
+    process.wait().unwrap();
+
+    let spans = sent.pointer("/resourceSpans/0/scopeSpans/0/spans").unwrap();
+    let span = spans.as_array().unwrap().iter().find(|span| span["name"] == "record").unwrap();
+    assert_eq!(span["traceId"], "5759e988bd862e3fe1be46a994272793");
+    assert_eq!(span["parentSpanId"], "53995c3f42cd8ad8");
+    let expected =
+        format!("00-5759e988bd862e3fe1be46a994272793-{}-01", span["spanId"].as_str().unwrap());
+    assert_eq!(posted(&receiver, "/hook").await.headers["traceparent"], expected);
+}
