@@ -17,6 +17,7 @@ use serde::Serialize;
 use shared::Clock;
 use shared::config::Environment;
 use shared::jobs::WelcomeEmail;
+use shared::telemetry::causes;
 use tokio::time::timeout;
 
 use self::server::{Server, ServerUrl};
@@ -93,6 +94,15 @@ impl Mailer {
         email: &WelcomeEmail,
         context: &JobContext,
     ) -> Result<Sent, JobError> {
+        let sent = self.try_to_send(email, context).await;
+        sent.map_err(|error| without_address(error, &email.to))
+    }
+
+    async fn try_to_send(
+        &self,
+        email: &WelcomeEmail,
+        context: &JobContext,
+    ) -> Result<Sent, JobError> {
         let (server, from) =
             self.sender.as_ref().ok_or_else(|| JobError::permanent(Unsent::NoServer))?;
         let message_id = format!("<{}@{}>", context.job_id, from.email.domain());
@@ -122,6 +132,26 @@ fn judge_last_answer(error: smtp::Error) -> JobError {
     } else {
         error.into()
     }
+}
+
+/// Servers quote the address that they refuse. It belongs to the payload, and so
+/// neither into the log nor into the entry.
+fn without_address(error: JobError, address: &str) -> JobError {
+    let JobError { kind, source } = error;
+    let said = causes(&*source);
+    // Changes no length, so that positions are the same in both.
+    let (lower, address) = (said.to_ascii_lowercase(), address.to_ascii_lowercase());
+    if !lower.contains(&address) {
+        return JobError { kind, source };
+    }
+    let mut rest = 0;
+    let mut kept = String::new();
+    for (at, quoted) in lower.match_indices(&address) {
+        kept.extend([said.get(rest..at).unwrap_or_default(), "(the recipient)"]);
+        rest = at + quoted.len();
+    }
+    kept.push_str(said.get(rest..).unwrap_or_default());
+    JobError { kind, source: kept.into() }
 }
 
 async fn quit(mut connection: AsyncSmtpConnection) {

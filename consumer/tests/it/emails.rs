@@ -166,6 +166,16 @@ async fn until_the_message_begins_nothing_has_happened() {
 }
 
 #[tokio::test]
+async fn an_address_that_the_server_quotes_is_not_kept() {
+    let answer = "550 5.1.1 <Ada@Example.org>: no such user, ada@example.org";
+    let server = MailServer::start(&[("RCPT", Fault::Answers(answer))]).await;
+    let (rig, job) = (server.rig(), welcome("c-1"));
+    rig.deliver(&[job.record("1")]).await.unwrap();
+    let error = format!("{:?}", rig.entry(&job).unwrap().error);
+    assert!(error.contains("<(the recipient)>: no such user, (the recipient)"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_hangs_before_the_message_is_tried_again() {
     for point in BEFORE_THE_MESSAGE {
         check(point, Fault::Hangs, State::Queued).await;

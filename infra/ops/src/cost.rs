@@ -1,12 +1,16 @@
 //! `cargo ops cost`: what a job costs, and how many there can be.
 //!
 //! Counts what one job needs of each service, and multiplies with
-//! [`crate::prices`]. Free tiers, volume discounts and data transfer are left out.
+//! [`crate::prices`]. Free tiers, volume discounts, data transfer, backups and
+//! traces are left out.
 
-use anyhow::{Result, ensure};
+mod month;
+mod report;
+
 use serde::Serialize;
 
-use crate::output::{self, Style, print_json};
+pub use self::month::{Month, month};
+pub use self::report::{Line, Report, print};
 use crate::prices::PRICES;
 
 /// What a message has besides its payload, attributes included.
@@ -33,12 +37,6 @@ const CALLS_MS: f64 = 20.0;
 const INVOCATION_LOG_KIB: f64 = 1.0;
 /// An assumption: log lines of a job in both functions.
 const JOB_LOG_KIB: f64 = 1.0;
-/// Lambda's pollers while nothing is there: five, each waiting 20 s.
-const IDLE_RECEIVES_PER_DAY: f64 = 5.0 * 86_400.0 / 20.0;
-/// Write units that a new table takes each second, and that a table may at most
-/// take before somebody asks AWS for more.
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
-const TABLE_WRITES: (f64, f64) = (4_000.0, 40_000.0);
 const DAYS_PER_MONTH: f64 = 30.0;
 const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
 const MILLION: f64 = 1e6;
@@ -70,6 +68,9 @@ pub struct Load {
     /// A result's size as it is stored, KiB.
     #[arg(long, default_value_t = 0.4)]
     pub result_kib: f64,
+    /// Kinds of jobs, for each of which metrics are kept.
+    #[arg(long, default_value_t = 3.0)]
+    pub kinds: f64,
     /// Functions built for `x86_64` instead of arm64.
     #[arg(long)]
     pub x86_64: bool,
@@ -189,122 +190,11 @@ pub fn jobs_per_second(load: &Load, flow: Flow) -> f64 {
     load.maximum_concurrency * jobs * 1000.0 / batch_ms(load, jobs)
 }
 
-/// Dollars a month for a stack that does nothing: Lambda's pollers ask on.
-#[must_use]
-pub fn idle_month() -> f64 {
-    IDLE_RECEIVES_PER_DAY * DAYS_PER_MONTH / MILLION * PRICES.million_sqs_requests.dollars
-}
-
-/// One flow of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Line {
-    /// What one job needs.
-    pub per_job: Usage,
-    /// What a million jobs cost.
-    pub dollars_per_million: Dollars,
-    /// What a month of the load costs, idle polling included.
-    pub dollars_per_month: f64,
-    /// How many jobs there can be, with the template's concurrency.
-    pub jobs_per_second: f64,
-    /// How many jobs a second the table takes when it is new, and at most.
-    pub table_bears: (f64, f64),
-}
-
-/// Everything that the command tells.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// What was asked.
-    pub load: Load,
-    /// Jobs that come one by one.
-    pub single: Line,
-    /// Jobs that come by many.
-    pub batch: Line,
-    /// What nothing at all costs in a month.
-    pub idle_dollars_per_month: f64,
-}
-
-impl Report {
-    /// Computes it.
-    #[must_use]
-    pub fn of(load: Load) -> Self {
-        let line = |flow| {
-            let per_job = per_job(&load, flow);
-            let dollars_per_million = per_million(&per_job, load.x86_64);
-            let jobs = load.jobs_per_day * DAYS_PER_MONTH / MILLION;
-            Line {
-                per_job,
-                dollars_per_million,
-                dollars_per_month: jobs * dollars_per_million.total + idle_month(),
-                jobs_per_second: jobs_per_second(&load, flow),
-                table_bears: (
-                    TABLE_WRITES.0 / per_job.write_units,
-                    TABLE_WRITES.1 / per_job.write_units,
-                ),
-            }
-        };
-        let (single, batch) = (line(Flow::Single), line(Flow::Batch));
-        Self { load, single, batch, idle_dollars_per_month: idle_month() }
-    }
-
-    /// The report for people.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let Self { load, single, batch, .. } = self;
-        let row = |what: &str, digits: usize, of: fn(&Line) -> f64| {
-            format!("{what:<34}{:>12.digits$}{:>12.digits$}\n", of(single), of(batch))
-        };
-        let mut text = format!("{:<34}{:>12}{:>12}\n", "One job needs", "one by one", "by many");
-        text += &row("  HTTP API requests", 3, |line| line.per_job.api_requests);
-        text += &row("  invocations", 3, |line| line.per_job.invocations);
-        text += &row("  GB-seconds", 5, |line| line.per_job.gb_seconds);
-        text += &row("  SQS requests", 3, |line| line.per_job.sqs_requests);
-        text += &row("  DynamoDB write units", 0, |line| line.per_job.write_units);
-        text += &row("  DynamoDB read units", 0, |line| line.per_job.read_units);
-        text += &row("  log, KiB", 2, |line| line.per_job.log_kib);
-        text += "\nA million jobs cost, dollars\n";
-        text += &row("  HTTP API", 2, |line| line.dollars_per_million.api);
-        text += &row("  Lambda", 2, |line| line.dollars_per_million.lambda);
-        text += &row("  SQS", 2, |line| line.dollars_per_million.sqs);
-        text += &row("  DynamoDB", 2, |line| line.dollars_per_million.dynamodb);
-        text += &row("  CloudWatch Logs", 2, |line| line.dollars_per_million.logs);
-        text += &row("  together", 2, |line| line.dollars_per_million.total);
-        text += "\n";
-        text += &row("A month of this, dollars", 2, |line| line.dollars_per_month);
-        let title = format!("Jobs/s, {} batches at a time", load.maximum_concurrency);
-        text += &row(&title, 0, |line| line.jobs_per_second);
-        text += &row("Jobs/s that a new table bears", 0, |line| line.table_bears.0);
-        text += &row("Jobs/s that any table may bear", 0, |line| line.table_bears.1);
-        text + &format!(
-            "Jobs/s that come in, on average   {:>12.0}\nA month of nothing, dollars       {:>12.2}\n",
-            load.jobs_per_day / 86_400.0,
-            self.idle_dollars_per_month
-        )
-    }
-}
-
-/// Prints the report.
-///
-/// # Errors
-///
-/// A figure that cannot be computed with.
-pub fn print(load: Load, style: Style) -> Result<()> {
-    let Load { jobs_per_day, payload_kib, job_ms, .. } = load;
-    let sizes = [load.batch_size, load.maximum_concurrency, load.memory_mb];
-    ensure!(sizes.iter().all(|size| *size >= 1.0), "sizes begin at 1");
-    let amounts = [jobs_per_day, payload_kib, job_ms, load.gets_per_job, load.result_kib];
-    ensure!(amounts.iter().all(|amount| *amount >= 0.0), "amounts begin at 0");
-    let report = Report::of(load);
-    match style {
-        Style::Json => print_json(&report),
-        Style::Colored | Style::Plain => output::print(report.text().trim_end()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LOAD: Load = Load {
+    pub(super) const LOAD: Load = Load {
         jobs_per_day: 1e6,
         payload_kib: 1.0,
         job_ms: 80.0,
@@ -313,10 +203,11 @@ mod tests {
         memory_mb: 1024.0,
         gets_per_job: 0.0,
         result_kib: 0.0,
+        kinds: 3.0,
         x86_64: false,
     };
 
-    fn near(left: f64, right: f64) {
+    pub(super) fn near(left: f64, right: f64) {
         assert!((left - right).abs() < 1e-6, "{left} is not {right}");
     }
 
@@ -382,10 +273,5 @@ mod tests {
         // 25 jobs run in three rounds of ten.
         let large = Load { batch_size: 25.0, ..LOAD };
         near(jobs_per_second(&large, Flow::Batch), 10.0 * 25.0 / 0.26);
-    }
-
-    #[test]
-    fn an_idle_queue_is_polled_all_the_same() {
-        near(idle_month(), 21_600.0 * 30.0 * 0.4 / 1e6);
     }
 }

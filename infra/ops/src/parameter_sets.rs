@@ -4,7 +4,7 @@
 pub type ParameterSet = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// The defaults, both ends of every range, and each other way to deploy.
-pub const PARAMETER_SETS: [ParameterSet; 5] = [
+pub const PARAMETER_SETS: [ParameterSet; 6] = [
     ("defaults", &[]),
     (
         "smallest",
@@ -50,6 +50,16 @@ pub const PARAMETER_SETS: [ParameterSet; 5] = [
             ("JwtAudience", "one,two"),
             ("JwtIssuer", "https://issuer.example.com"),
             ("KeepData", "false"),
+        ],
+    ),
+    (
+        "receivers",
+        &[
+            ("EmailFrom", "jobs@example.com"),
+            ("KeepData", "false"),
+            ("SmtpUrl", "smtps://user:pass%40word@mail.example.com"),
+            ("WebhookAllowedHosts", "partner.example,other.example"),
+            ("WebhookSecrets", r#"{"partner.example":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}"#),
         ],
     ),
     ("x86_64", &[("Architecture", "x86_64"), ("KeepData", "false")]),

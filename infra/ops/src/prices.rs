@@ -36,7 +36,18 @@ pub struct Prices {
     pub million_read_units: Price,
     /// A GiB sent to a log.
     pub log_gib: Price,
+    /// A metric of one's own, for a month.
+    pub metric_month: Price,
+    /// A metric that an alarm watches, for a month.
+    pub alarm_month: Price,
+    /// A dashboard, for a month.
+    pub dashboard_month: Price,
+    /// A GiB in a table, for a month.
+    pub table_gib_month: Price,
 }
+
+/// Where and when the prices hold, as far as is known.
+pub const PRICES_OF: &str = "us-east-1, as stated in 2024 to 2026";
 
 /// The prices.
 pub const PRICES: Prices = Prices {
@@ -84,5 +95,25 @@ pub const PRICES: Prices = Prices {
         dollars: 0.50,
         source: "https://go-cloud.io/aws-api-gateway-pricing",
         stated: "2026",
+    },
+    metric_month: Price {
+        dollars: 0.30,
+        source: "https://cal53.calculator.city/cloudwatch-custom-metrics-calculator/",
+        stated: "2026",
+    },
+    alarm_month: Price {
+        dollars: 0.10,
+        source: "https://c3x.dev/resources/aws/aws_cloudwatch_metric_alarm",
+        stated: "2026",
+    },
+    dashboard_month: Price {
+        dollars: 3.00,
+        source: "https://www.factualminds.com/blog/amazon-cloudwatch-pricing-metrics-logs-alarms-dashboards/",
+        stated: "2026-06-13",
+    },
+    table_gib_month: Price {
+        dollars: 0.25,
+        source: "https://aws.amazon.com/dynamodb/pricing/",
+        stated: "2025",
     },
 };
