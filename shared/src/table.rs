@@ -9,7 +9,7 @@ mod memory;
 
 use uuid::Uuid;
 
-pub use self::dynamodb::DynamoJobTable;
+pub use self::dynamodb::{Cause, DynamoJobTable, Verdict};
 #[cfg(feature = "test-support")]
 pub use self::memory::InMemoryJobTable;
 use crate::aws::CallError;

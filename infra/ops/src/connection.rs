@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
+use shared::table::DynamoJobTable;
 
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 
@@ -90,6 +91,12 @@ impl Connection {
     #[must_use]
     pub fn sqs(&self) -> aws_sdk_sqs::Client {
         aws_sdk_sqs::Client::new(&self.config)
+    }
+
+    /// The job table `name`, as the functions read and write it.
+    #[must_use]
+    pub fn job_table(&self, name: &str) -> DynamoJobTable {
+        DynamoJobTable::new(&self.config, name)
     }
 
     /// `DynamoDB`.

@@ -9,6 +9,8 @@ pub enum Ending {
     Done,
     /// It waited for jobs, and not all of them succeeded.
     NotAllSucceeded,
+    /// Early, since somebody wanted it to: what a shell reports for Ctrl-C.
+    Interrupted,
 }
 
 impl From<Ending> for ExitCode {
@@ -16,6 +18,7 @@ impl From<Ending> for ExitCode {
         match ending {
             Ending::Done => Self::SUCCESS,
             Ending::NotAllSucceeded => Self::from(3),
+            Ending::Interrupted => Self::from(130),
         }
     }
 }

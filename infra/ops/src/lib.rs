@@ -9,6 +9,7 @@ pub mod aws;
 pub mod connection;
 pub mod cost;
 pub mod demo;
+pub mod dlq;
 pub mod emulator;
 pub mod ending;
 pub mod evidence;

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use futures::FutureExt;
 use ops::cost::Load;
+use ops::dlq::{self, Dlq};
+use ops::ending::Ending;
 use ops::output::Format;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
 use ops::{cost, demo, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
-
-/// What a shell reports for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 /// Relevo's developers' and operators' command line.
 #[derive(Debug, Parser)]
@@ -39,6 +39,9 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Looks at dead letters, and does something about them.
+    #[command(subcommand)]
+    Dlq(Dlq),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
     /// Computes what a job costs in us-east-1, and how many there can be.
@@ -56,26 +59,35 @@ enum Command {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    // These give back what they hold before they end.
+    let ends_itself = matches!(cli.command, Command::Dlq(_));
     // Whichever comes second is dropped, and with it everything it started.
     let result = tokio::select! {
-        result = run(cli.command) => result.map(|()| ExitCode::SUCCESS),
-        result = stopped() => result.map(|()| ExitCode::from(INTERRUPTED)),
+        result = run(cli.command) => result,
+        result = stopped(), if !ends_itself => result.map(|()| Ending::Interrupted),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    match result {
+        Ok(ending) => ending.into(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-async fn run(command: Command) -> Result<()> {
+async fn run(command: Command) -> Result<Ending> {
     let (workspace, progress) = (Workspace::here(), Progress::detect());
     match command {
-        Command::Demo => demo::run(&workspace, progress).await,
-        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await,
-        Command::Lint => lint::run(&workspace, progress).await,
-        Command::Cost { load, format } => cost::print(load, format.style()),
-        Command::Prove(proof) => prove::run(&workspace, proof, progress).await,
+        Command::Demo => demo::run(&workspace, progress).await?,
+        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
+        Command::Dlq(command) => {
+            return dlq::run(&workspace, command, progress, stopped().map(drop)).await;
+        }
+        Command::Lint => lint::run(&workspace, progress).await?,
+        Command::Cost { load, format } => cost::print(load, format.style())?,
+        Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,
     }
+    Ok(Ending::Done)
 }
 
 /// Returns when somebody wants us to end.

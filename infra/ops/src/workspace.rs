@@ -57,6 +57,13 @@ pub fn search_path(first: &Path) -> OsString {
     env::join_paths(all).unwrap_or(rest)
 }
 
+/// What opens a file for a person to change, perhaps with arguments.
+#[must_use]
+pub fn editor() -> OsString {
+    let is_set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    is_set("VISUAL").or_else(|| is_set("EDITOR")).unwrap_or_else(|| "vi".into())
+}
+
 /// Colours only for a terminal, and for none where `NO_COLOR` asks for that.
 #[must_use]
 pub fn style_of_stdout() -> Style {

@@ -2,6 +2,7 @@
 //! condition expressions.
 
 mod expression;
+mod operator;
 
 use std::collections::HashMap;
 
@@ -14,6 +15,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use uuid::Uuid;
 
 use self::expression::{cancel_condition, cancel_update, names_in, put_condition, settle_update};
+pub use self::operator::{Cause, Verdict};
 use super::{Cancellation, JobTable, PutIf, Settlement, TableError, Written};
 use crate::aws::CallError;
 use crate::entry::{JobEntry, State};

@@ -9,3 +9,4 @@ mod differential;
 mod fuzzed;
 mod job_table;
 mod metrics;
+mod operator;

@@ -17,7 +17,8 @@ use crate::progress::{Progress, Step};
 use crate::workspace::Workspace;
 
 /// The targets, by the names of their files.
-const TARGETS: [&str; 5] = ["http_event", "sqs_event", "message", "idempotency_key", "payload"];
+const TARGETS: [&str; 6] =
+    ["http_event", "sqs_event", "message", "idempotency_key", "payload", "dead_letter_line"];
 
 /// The version that is known to build them.
 const CARGO_FUZZ: &str = "0.13.2";

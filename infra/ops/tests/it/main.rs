@@ -15,10 +15,17 @@ mod actions;
 mod batches;
 mod callers;
 mod code_update;
-#[expect(dead_code, reason = "the commands that use it follow")]
 mod command_line;
 mod contract;
 mod crashes;
+mod cutting;
+mod dead_letters;
+mod dlq_crash;
+mod dlq_edit;
+mod dlq_files;
+mod dlq_list;
+mod dlq_reconcile;
+mod dlq_redrive;
 mod emails;
 mod expansion;
 mod idempotency;

@@ -115,7 +115,7 @@ pub(super) fn cancel_condition(
 
 /// An update to `state` that sets `set` and removes what else the last attempt
 /// left.
-fn update(
+pub(super) fn update(
     state: State,
     now: Timestamp,
     mut set: Vec<(&'static str, AttributeValue)>,

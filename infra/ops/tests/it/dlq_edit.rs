@@ -1,0 +1,68 @@
+//! `cargo ops dlq edit`, with an editor that is a program.
+
+use ops::local::Local;
+use ops::stack::Stack;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::command_line::{ops, refusal, stdout};
+use crate::dead_letters::{depth, message, put_letter, written};
+use crate::support::{PARAMETERS, end_to_end, ended, new_id};
+
+/// The command with an editor that replaces a text.
+fn edit(local: &Local, stack: &Stack, id: &str, from: &str, to: &str) -> Command {
+    let mut command = ops(local, stack, &["dlq", "edit", id, "--json"]);
+    command.env("EDITOR", format!("sed -i 's/{from}/{to}/'"));
+    command
+}
+
+#[test]
+fn an_edited_letter_becomes_another_job_and_is_gone() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("dlq-edit", &PARAMETERS).await.unwrap();
+        let id = new_id();
+        let rows = json!([{ "group": "north", "amount": "12,50" }]);
+        let request = json!({ "kind": "report", "payload": { "title": "Sales", "rows": rows } });
+        let body = message(&id, &request);
+        put_letter(&stack, &body, &written("invalid-payload", "row 0 is odd")).await;
+
+        let unchanged = edit(local, &stack, &id, "nothing", "nothing");
+        let (code, told) = refusal(unchanged).await;
+        assert_eq!(code, 1);
+        assert!(told.contains("error: nothing was changed, and nothing was sent"), "{told}");
+
+        let invalid = edit(local, &stack, &id, "12,50", "much");
+        let (code, told) = refusal(invalid).await;
+        assert_eq!(code, 1);
+        assert!(told.contains("error: nothing was sent: the API answered 422"), "{told}");
+        assert!(told.contains("/payload/rows/0/amount: must be a decimal"), "{told}");
+        let broken = edit(local, &stack, &id, "{", "");
+        let (_, told) = refusal(broken).await;
+        assert!(told.contains("error: nothing was sent: the payload is no JSON"), "{told}");
+        assert_eq!(depth(&stack).await, (1, 0), "(visible, hidden)");
+
+        let mended = stdout(edit(local, &stack, &id, "12,50", "12.50")).await;
+        let mended: Value = serde_json::from_str(&mended).unwrap();
+        assert_eq!(mended["old_job_id"], id);
+        let job = ended(&stack, mended["new_job_id"].as_str().unwrap()).await;
+        assert_eq!(job["state"], "succeeded", "{job}");
+        assert_eq!(job["result"]["total"]["sum"], "12.50", "{job}");
+        assert_eq!(depth(&stack).await, (0, 0), "(visible, hidden)");
+    });
+}
+
+#[test]
+fn another_payload_for_the_same_intent_is_no_other_job_and_the_letter_stays() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("dlq-edit-intent", &PARAMETERS).await.unwrap();
+        let request = json!({ "kind": "welcome-email", "payload": {
+            "candidate_id": new_id(), "to": "ada@example.org", "name": "Ada", "language": "en",
+        } });
+        let id = crate::support::accepted(&stack, &request, None).await;
+        put_letter(&stack, &message(&id, &request), &written("permanent", "no")).await;
+        let (code, told) = refusal(edit(local, &stack, &id, "Ada", "Eve")).await;
+        assert_eq!(code, 1);
+        assert!(told.contains("takes every payload with this intent for the same job"), "{told}");
+        assert_eq!(depth(&stack).await, (1, 0), "(visible, hidden)");
+    });
+}
