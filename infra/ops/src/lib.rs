@@ -13,6 +13,7 @@ pub mod emulator;
 pub mod ending;
 pub mod evidence;
 pub mod functions;
+pub mod journal;
 pub mod lint;
 pub mod living;
 pub mod local;

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ops::cost::Load;
+use ops::ending::Ending;
+use ops::journal::Journal;
 use ops::output::Format;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
-use ops::{cost, demo, lint, prove, up};
+use ops::{cost, demo, journal, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -39,6 +41,8 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Shows what both functions have logged, of one job or of all.
+    Logs(Journal),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
     /// Computes what a job costs in us-east-1, and how many there can be.
@@ -58,7 +62,7 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     // Whichever comes second is dropped, and with it everything it started.
     let result = tokio::select! {
-        result = run(cli.command) => result.map(|()| ExitCode::SUCCESS),
+        result = run(cli.command) => result.map(ExitCode::from),
         result = stopped() => result.map(|()| ExitCode::from(INTERRUPTED)),
     };
     result.unwrap_or_else(|error| {
@@ -67,15 +71,17 @@ async fn main() -> ExitCode {
     })
 }
 
-async fn run(command: Command) -> Result<()> {
+async fn run(command: Command) -> Result<Ending> {
     let (workspace, progress) = (Workspace::here(), Progress::detect());
     match command {
-        Command::Demo => demo::run(&workspace, progress).await,
-        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await,
-        Command::Lint => lint::run(&workspace, progress).await,
-        Command::Cost { load, format } => cost::print(load, format.style()),
-        Command::Prove(proof) => prove::run(&workspace, proof, progress).await,
+        Command::Demo => demo::run(&workspace, progress).await?,
+        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
+        Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
+        Command::Lint => lint::run(&workspace, progress).await?,
+        Command::Cost { load, format } => cost::print(load, format.style())?,
+        Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,
     }
+    Ok(Ending::Done)
 }
 
 /// Returns when somebody wants us to end.

@@ -15,7 +15,6 @@ mod actions;
 mod batches;
 mod callers;
 mod code_update;
-#[expect(dead_code, reason = "the commands that use it follow")]
 mod command_line;
 mod contract;
 mod crashes;
@@ -25,6 +24,7 @@ mod idempotency;
 mod infrastructure;
 mod issuer;
 mod jobs;
+mod journal;
 mod policies;
 mod queue;
 mod readme;
