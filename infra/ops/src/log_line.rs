@@ -85,6 +85,7 @@ mod tests {
     fn shown(style: Style, message: &str) -> Option<String> {
         let line = Line {
             log_stream_name: "a stream".to_owned(),
+            event_id: None,
             timestamp: 0,
             message: message.to_owned(),
         };

@@ -8,11 +8,15 @@ use futures::FutureExt;
 use ops::cost::Load;
 use ops::dlq::{self, Dlq};
 use ops::ending::Ending;
+use ops::dev::Dev;
+use ops::doctor::Doctor;
+use ops::journal::Journal;
 use ops::output::Format;
+use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
-use ops::{cost, demo, lint, prove, up};
+use ops::{cost, demo, dev, doctor, down, journal, lint, poll, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Relevo's developers' and operators' command line.
@@ -42,6 +46,16 @@ enum Command {
     /// Looks at dead letters, and does something about them.
     #[command(subcommand)]
     Dlq(Dlq),
+    /// Ends the `up` or `dev` that runs on this machine.
+    Down,
+    /// Checks this machine, and the settings of the stack if there is one.
+    Doctor(Doctor),
+    /// Shows what both functions have logged, of one job or of all.
+    Logs(Journal),
+    /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
+    Dev(Dev),
+    /// Takes messages from the queue to a consumer that `cargo lambda watch` runs.
+    Poll(Poll),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
     /// Computes what a job costs in us-east-1, and how many there can be.
@@ -83,6 +97,11 @@ async fn run(command: Command) -> Result<Ending> {
         Command::Dlq(command) => {
             return dlq::run(&workspace, command, progress, stopped().map(drop)).await;
         }
+        Command::Down => return down::run(&workspace, progress).await,
+        Command::Doctor(doctor) => return doctor::run(&workspace, &doctor, progress).await,
+        Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
+        Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
+        Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,
         Command::Lint => lint::run(&workspace, progress).await?,
         Command::Cost { load, format } => cost::print(load, format.style())?,
         Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,

@@ -129,6 +129,7 @@ mod tests {
         for (invocation, message) in lines {
             stories.read(&Line {
                 log_stream_name: (*invocation).to_owned(),
+                event_id: None,
                 timestamp: 0,
                 message: (*message).to_owned(),
             });
