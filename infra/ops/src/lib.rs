@@ -6,17 +6,19 @@
 
 pub mod api;
 pub mod aws;
+pub mod completions;
 pub mod connection;
 pub mod cost;
 pub mod demo;
-pub mod dlq;
 pub mod dev;
+pub mod dlq;
 pub mod doctor;
 pub mod down;
 pub mod emulator;
 pub mod ending;
 pub mod evidence;
 pub mod functions;
+pub mod jobs;
 pub mod journal;
 pub mod lint;
 pub mod living;
@@ -33,6 +35,7 @@ pub mod prices;
 pub mod process;
 pub mod progress;
 pub mod prove;
+pub mod queue;
 pub mod receivers;
 pub mod role;
 pub mod running;

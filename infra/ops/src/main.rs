@@ -3,20 +3,28 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use futures::FutureExt;
+use ops::completions::Shell;
 use ops::cost::Load;
-use ops::dlq::{self, Dlq};
-use ops::ending::Ending;
 use ops::dev::Dev;
+use ops::dlq::{self, Dlq};
 use ops::doctor::Doctor;
+use ops::ending::Ending;
+use ops::jobs::cancel::Cancel;
+use ops::jobs::status::Status;
+use ops::jobs::submit::Submit;
+use ops::jobs::watch::Watch;
 use ops::journal::Journal;
 use ops::output::Format;
 use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
+use ops::queue::Queue;
 use ops::workspace::Workspace;
-use ops::{cost, demo, dev, doctor, down, journal, lint, poll, prove, up};
+use ops::{
+    completions, cost, demo, dev, doctor, down, jobs, journal, lint, poll, prove, queue, up,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Relevo's developers' and operators' command line.
@@ -29,7 +37,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 it failed, and stderr says why; 2 it was called wrongly;
-130 it was interrupted.";
+3 it waited for jobs, and not all of them succeeded; 130 it was interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -43,19 +51,24 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
+    Dev(Dev),
+    /// Ends the `up` or `dev` that runs on this machine.
+    Down,
+    /// Takes messages from the queue to a consumer that `cargo lambda watch` runs.
+    Poll(Poll),
+    Submit(Submit),
+    Status(Status),
+    Watch(Watch),
+    Cancel(Cancel),
+    Queue(Queue),
     /// Looks at dead letters, and does something about them.
     #[command(subcommand)]
     Dlq(Dlq),
-    /// Ends the `up` or `dev` that runs on this machine.
-    Down,
-    /// Checks this machine, and the settings of the stack if there is one.
-    Doctor(Doctor),
     /// Shows what both functions have logged, of one job or of all.
     Logs(Journal),
-    /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
-    Dev(Dev),
-    /// Takes messages from the queue to a consumer that `cargo lambda watch` runs.
-    Poll(Poll),
+    /// Checks this machine, and the settings of the stack if there is one.
+    Doctor(Doctor),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
     /// Computes what a job costs in us-east-1, and how many there can be.
@@ -68,6 +81,11 @@ enum Command {
     /// Shows that the promises hold, for as long as one likes.
     #[command(subcommand)]
     Prove(Proof),
+    /// Writes what makes a shell complete `cargo ops`, to stdout.
+    #[command(after_long_help = completions::HELP)]
+    Completions {
+        shell: Shell,
+    },
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -94,17 +112,23 @@ async fn run(command: Command) -> Result<Ending> {
     match command {
         Command::Demo => demo::run(&workspace, progress).await?,
         Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
+        Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
+        Command::Down => return down::run(&workspace, progress).await,
+        Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,
+        Command::Submit(submit) => return jobs::submit::run(&workspace, &submit, progress).await,
+        Command::Status(status) => jobs::status::run(&workspace, &status, progress).await?,
+        Command::Watch(watch) => return jobs::watch::run(&workspace, &watch, progress).await,
+        Command::Cancel(cancel) => jobs::cancel::run(&workspace, &cancel, progress).await?,
+        Command::Queue(queue) => queue::run(&workspace, &queue, progress).await?,
         Command::Dlq(command) => {
             return dlq::run(&workspace, command, progress, stopped().map(drop)).await;
         }
-        Command::Down => return down::run(&workspace, progress).await,
-        Command::Doctor(doctor) => return doctor::run(&workspace, &doctor, progress).await,
         Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
-        Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
-        Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,
+        Command::Doctor(doctor) => return doctor::run(&workspace, &doctor, progress).await,
         Command::Lint => lint::run(&workspace, progress).await?,
         Command::Cost { load, format } => cost::print(load, format.style())?,
         Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,
+        Command::Completions { shell } => completions::print(shell, Cli::command())?,
     }
     Ok(Ending::Done)
 }
@@ -121,4 +145,38 @@ async fn stopped() -> Result<()> {
         _ = hang_up.recv() => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_do_not_contradict_one_another() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_accepted() {
+        let mut accepted = 0;
+        for command in Cli::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
+            for line in examples.lines().take_while(|line| !line.is_empty()) {
+                let calls: Vec<_> = line.split("cargo ops ").collect();
+                for (before, call) in std::iter::zip(&calls, calls.iter().skip(1)) {
+                    let end = call.find(['|', '>', '&', ')']).unwrap_or(call.len());
+                    let mut words = vec!["cargo ops"];
+                    words.extend(call[..end].split_whitespace().filter(|word| *word != "xargs"));
+                    // It gets its arguments from stdin.
+                    let from_stdin = before.ends_with("xargs ");
+                    words.extend(from_stdin.then_some("01a22d88-5297-7c42-8d92-706a06211937"));
+                    let parsed = Cli::try_parse_from(words);
+                    parsed.unwrap_or_else(|error| panic!("{line}: {error}"));
+                    accepted += 1;
+                }
+            }
+        }
+        assert!(accepted >= 15, "only {accepted} examples");
+    }
 }

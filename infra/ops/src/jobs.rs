@@ -1,0 +1,18 @@
+//! Commands for jobs: they ask the API, as every client does.
+
+mod calls;
+pub mod cancel;
+mod chunk;
+mod draft;
+#[cfg(test)]
+mod fake;
+mod follow;
+mod ids;
+mod input;
+mod job;
+mod problem;
+mod results;
+mod send;
+pub mod status;
+pub mod submit;
+pub mod watch;
