@@ -7,5 +7,6 @@
 
 mod differential;
 mod fuzzed;
+mod grouped;
 mod job_table;
 mod metrics;
