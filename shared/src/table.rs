@@ -4,12 +4,14 @@
 //! an expression, and tests hold `InMemoryJobTable` to the same answers.
 
 mod dynamodb;
+mod grouped;
 #[cfg(feature = "test-support")]
 mod memory;
 
 use uuid::Uuid;
 
 pub use self::dynamodb::{Cause, DynamoJobTable, Verdict};
+pub use self::grouped::{GroupError, GroupTable, GroupWrite, GroupedJobTable};
 #[cfg(feature = "test-support")]
 pub use self::memory::InMemoryJobTable;
 use crate::aws::CallError;

@@ -2,6 +2,7 @@
 //! condition expressions.
 
 mod expression;
+mod group;
 mod operator;
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use uuid::Uuid;
 
-use self::expression::{cancel_condition, cancel_update, names_in, put_condition, settle_update};
+use self::expression::{cancel_change, cancel_condition, names_in, put_condition, settle_change};
 pub use self::operator::{Cause, Verdict};
 use super::{Cancellation, JobTable, PutIf, Settlement, TableError, Written};
 use crate::aws::CallError;
@@ -118,7 +119,7 @@ impl JobTable for DynamoJobTable {
         now: Timestamp,
     ) -> Result<Written, TableError> {
         let condition = "#state = :running AND #lease_token = :token";
-        let (update, mut values) = settle_update(settlement, now);
+        let (update, mut values) = settle_change(settlement, now).expression();
         values.insert(":running".to_owned(), string(State::Running));
         values.insert(":token".to_owned(), string(token));
         let answer = self.update(id, update, condition, values).send().await;
@@ -139,7 +140,7 @@ impl JobTable for DynamoJobTable {
         principal: &Principal,
         now: Timestamp,
     ) -> Result<Cancellation, TableError> {
-        let (update, mut values) = cancel_update(now);
+        let (update, mut values) = cancel_change(now).expression();
         let condition = cancel_condition(principal, now, &mut values);
         let update = self.update(id, update, condition, values);
         let answer = update.return_values(ReturnValue::AllNew).send().await;
@@ -165,33 +166,32 @@ fn read_optional(id: JobId, item: Option<&Item>) -> Result<Option<Box<JobEntry>>
     item.map(|item| read_item(id, item).map(Box::new)).transpose()
 }
 
-fn write_item(entry: &JobEntry) -> Item {
-    let mut item = Item::from(
-        [
-            (JOB_ID, string(entry.id)),
-            ("kind", string(&entry.kind)),
-            ("state", string(entry.state)),
-            ("principal", string(&entry.principal)),
-            ("fingerprint", string(entry.fingerprint.as_str())),
-            ("created_at", number(entry.created_at.as_millis())),
-            ("updated_at", number(entry.updated_at.as_millis())),
-            (EXPIRES_AT, number(entry.expires_at.as_seconds())),
-            ("attempt", number(u64::from(entry.attempt))),
-            ("last_attempt", AttributeValue::Bool(entry.last_attempt)),
-            ("result_omitted", AttributeValue::Bool(entry.result_omitted)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value)),
-    );
-    let optional = [
+/// Every attribute that an entry can have, with its value in this one.
+fn attributes(entry: &JobEntry) -> [(&'static str, Option<AttributeValue>); 17] {
+    [
+        (JOB_ID, Some(string(entry.id))),
+        ("kind", Some(string(&entry.kind))),
+        ("state", Some(string(entry.state))),
+        ("principal", Some(string(&entry.principal))),
+        ("fingerprint", Some(string(entry.fingerprint.as_str()))),
+        ("created_at", Some(number(entry.created_at.as_millis()))),
+        ("updated_at", Some(number(entry.updated_at.as_millis()))),
+        (EXPIRES_AT, Some(number(entry.expires_at.as_seconds()))),
+        ("attempt", Some(number(u64::from(entry.attempt)))),
+        ("last_attempt", Some(AttributeValue::Bool(entry.last_attempt))),
+        ("result_omitted", Some(AttributeValue::Bool(entry.result_omitted))),
         ("lease_token", entry.lease_token.map(string)),
         ("lease_until", entry.lease_until.map(|until| number(until.as_millis()))),
         ("not_before", entry.not_before.map(|moment| number(moment.as_millis()))),
         ("reason", entry.reason.as_ref().map(string)),
         ("error", entry.error.as_ref().map(string)),
         ("result", entry.result.as_ref().map(string)),
-    ];
-    item.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-    item
+    ]
+}
+
+fn write_item(entry: &JobEntry) -> Item {
+    let there = attributes(entry).into_iter().filter_map(|(name, value)| Some((name, value?)));
+    there.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn read_item(id: JobId, item: &Item) -> Result<JobEntry, TableError> {

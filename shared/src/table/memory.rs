@@ -5,8 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::{Again, Cancellation, JobTable, PutIf, Settlement, TableError, Written};
+use super::{
+    Again, Cancellation, GroupError, GroupTable, GroupWrite, JobTable, PutIf, Settlement,
+    TableError, Written,
+};
 use crate::entry::{JobEntry, State};
+use crate::fingerprint::Fingerprint;
 use crate::job_id::JobId;
 use crate::principal::Principal;
 use crate::sources::Timestamp;
@@ -90,6 +94,39 @@ impl JobTable for InMemoryJobTable {
             }
             old => Ok(Cancellation::Refused(old.cloned().map(Box::new))),
         }
+    }
+}
+
+impl GroupTable for InMemoryJobTable {
+    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        let mut made = Vec::new();
+        for write in writes {
+            made.push(match write {
+                GroupWrite::Claim { entry, fingerprint } => {
+                    self.claim_untouched(entry, fingerprint.as_ref())
+                }
+                GroupWrite::Settle { id, token, settlement, now } => {
+                    matches!(self.settle(*id, *token, settlement, *now).await, Ok(Written::Yes))
+                }
+            });
+        }
+        Ok(made)
+    }
+}
+
+impl InMemoryJobTable {
+    fn claim_untouched(&self, entry: &JobEntry, fingerprint: Option<&Fingerprint>) -> bool {
+        let mut entries = self.lock();
+        let is_untouched = entries.get(&entry.id).is_some_and(|old| {
+            old.state == State::Queued
+                && old.lease_token.is_none()
+                && old.not_before.is_none()
+                && fingerprint.is_none_or(|wanted| *wanted == old.fingerprint)
+        });
+        if is_untouched {
+            entries.insert(entry.id, in_whole_seconds(entry.clone()));
+        }
+        is_untouched
     }
 }
 

@@ -1,5 +1,5 @@
-//! Both job tables answer alike: DynamoDB, spoken to through the real SDK, and
-//! the one in memory that other tests lean on.
+//! All job tables answer alike: DynamoDB, spoken to through the real SDK, write
+//! by write or in groups, and the one in memory that other tests lean on.
 
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use shared::table::{
 use shared::{Fingerprint, JobEntry, JobId, JobTable, Principal, State, Timestamp};
 use tokio::net::TcpListener;
 use uuid::Uuid;
+
+use crate::grouped::{InCompany, Watched};
 
 const TTL: Duration = Duration::from_hours(24);
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_500);
@@ -64,10 +66,16 @@ async fn create_table(config: &SdkConfig) {
 }
 
 /// Runs a test's body on each table.
-macro_rules! on_both_tables {
+macro_rules! on_all_tables {
     ($($name:ident),+ $(,)?) => {
         mod dynamodb_does {
             $(#[tokio::test] async fn $name() { super::$name(&super::dynamodb().await).await; })+
+        }
+        mod dynamodb_in_groups_does {
+            $(#[tokio::test] async fn $name() {
+                let table = super::Watched::new(super::dynamodb().await);
+                super::$name(&super::InCompany::new(table)).await;
+            })+
         }
         mod memory_does {
             $(#[tokio::test] async fn $name() {
@@ -77,7 +85,7 @@ macro_rules! on_both_tables {
     };
 }
 
-on_both_tables!(
+on_all_tables!(
     read_back_what_was_written,
     keep_an_entry_that_is_there,
     treat_an_expired_entry_as_absent,

@@ -7,6 +7,7 @@
 
 mod differential;
 mod fuzzed;
+mod grouped;
 mod job_table;
 mod metrics;
 mod operator;

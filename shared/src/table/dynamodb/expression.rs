@@ -65,8 +65,14 @@ pub(super) fn put_condition(
     (expression, values)
 }
 
-/// The update expression of a settlement and the values in it.
-pub(super) fn settle_update(settlement: &Settlement, now: Timestamp) -> (String, Item) {
+/// What an update sets and what it removes.
+pub(super) struct Change {
+    pub(super) set: Vec<(&'static str, AttributeValue)>,
+    pub(super) remove: Vec<&'static str>,
+}
+
+/// What a settlement changes.
+pub(super) fn settle_change(settlement: &Settlement, now: Timestamp) -> Change {
     let mut set = vec![];
     match settlement {
         Settlement::Complete { result, result_omitted } => {
@@ -82,12 +88,12 @@ pub(super) fn settle_update(settlement: &Settlement, now: Timestamp) -> (String,
             set.push(("error", string(&failure.error)));
         }
     }
-    update(settlement.state(), now, set)
+    change(settlement.state(), now, set)
 }
 
-/// The update expression of a cancellation and the values in it.
-pub(super) fn cancel_update(now: Timestamp) -> (String, Item) {
-    update(State::Cancelled, now, vec![])
+/// What a cancellation changes.
+pub(super) fn cancel_change(now: Timestamp) -> Change {
+    change(State::Cancelled, now, vec![])
 }
 
 /// The condition of a cancellation; the values in it are added to `values`.
@@ -113,23 +119,31 @@ pub(super) fn cancel_condition(
      OR (#state = :running AND #lease_until < :now_ms AND #last_attempt = :no))"
 }
 
-/// An update to `state` that sets `set` and removes what else the last attempt
+/// A change to `state` that sets `set` and removes what else the last attempt
 /// left.
-pub(super) fn update(
+pub(super) fn change(
     state: State,
     now: Timestamp,
     mut set: Vec<(&'static str, AttributeValue)>,
-) -> (String, Item) {
+) -> Change {
     set.push(("state", string(state)));
     set.push(("updated_at", number(now.as_millis())));
     let mut remove = vec!["lease_until", "not_before", "reason", "error"];
     remove.retain(|attribute| set.iter().all(|(name, _)| name != attribute));
-    let assignments: Vec<_> =
-        set.iter().map(|(name, _)| format!("#{name} = :set_{name}")).collect();
-    let removals: Vec<_> = remove.iter().map(|name| format!("#{name}")).collect();
-    let expression = format!("SET {} REMOVE {}", assignments.join(", "), removals.join(", "));
-    let values = set.into_iter().map(|(name, value)| (format!(":set_{name}"), value)).collect();
-    (expression, values)
+    Change { set, remove }
+}
+
+impl Change {
+    /// The update expression and the values in it.
+    pub(super) fn expression(self) -> (String, Item) {
+        let assignments: Vec<_> =
+            self.set.iter().map(|(name, _)| format!("#{name} = :set_{name}")).collect();
+        let removals: Vec<_> = self.remove.iter().map(|name| format!("#{name}")).collect();
+        let expression = format!("SET {} REMOVE {}", assignments.join(", "), removals.join(", "));
+        let values =
+            self.set.into_iter().map(|(name, value)| (format!(":set_{name}"), value)).collect();
+        (expression, values)
+    }
 }
 
 /// Maps each `#name` of an expression to the attribute `name`, so that no

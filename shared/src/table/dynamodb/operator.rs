@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
-use super::expression::update;
+use super::expression::change;
 use super::{DynamoJobTable, Item, JOB_ID, number, read_item, read_optional, string};
 use crate::aws::CallError;
 use crate::entry::{JobEntry, State};
@@ -95,7 +95,7 @@ impl DynamoJobTable {
         let set = cause.into_iter().flat_map(|Cause { reason, error }| {
             [("reason", string(reason)), ("error", string(error))]
         });
-        let (update, mut values) = update(state, now, set.collect());
+        let (update, mut values) = change(state, now, set.collect()).expression();
         let condition = unchanged(seen, &mut values);
         match self.update(seen.id, update, &condition, values).send().await {
             Ok(_) => Ok(Written::Yes),

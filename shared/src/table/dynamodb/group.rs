@@ -1,0 +1,125 @@
+//! Writes of several jobs in one call to DynamoDB.
+//!
+//! `BatchExecuteStatement` carries out up to 25 statements, each on a condition
+//! of its own, for the write units of single calls, and tells of each whether
+//! it failed. Two for the same item are refused with all the others. An
+//! `UPDATE` writes nothing where its `WHERE` does not hold or its item is not
+//! there. `PartiQL` has no placeholders for names, so they are quoted.
+//!
+//! <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html>
+//! <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchStatementError.html>
+//! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.update.html>
+
+use aws_sdk_dynamodb::error::{BuildError, SdkError};
+use aws_sdk_dynamodb::types::BatchStatementErrorCodeEnum as Code;
+use aws_sdk_dynamodb::types::{AttributeValue, BatchStatementRequest, BatchStatementResponse};
+
+use super::expression::{Change, settle_change};
+use super::{DynamoJobTable, JOB_ID, attributes, string};
+use crate::aws::CallError;
+use crate::entry::{JobEntry, State};
+use crate::table::{GroupError, GroupTable, GroupWrite};
+
+/// Codes of a call that was refused, and will be the next time: the operation,
+/// its statements, or the caller's right to it is not known there.
+const NOT_SUPPORTED: [&str; 3] =
+    ["ValidationException", "AccessDeniedException", "UnknownOperationException"];
+
+impl GroupTable for DynamoJobTable {
+    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        let statements: Result<_, _> =
+            writes.iter().map(|write| statement(&self.name, write)).collect();
+        let answer = match statements {
+            Ok(statements) => {
+                self.client.batch_execute_statement().set_statements(Some(statements)).send().await
+            }
+            Err(error) => Err(SdkError::construction_failure(error)),
+        };
+        match answer.map_err(|error| CallError::new("BatchExecuteStatement", error)) {
+            Ok(answer) => read_answers(writes.len(), answer.responses()),
+            Err(error) if error.code().is_some_and(|code| NOT_SUPPORTED.contains(&code)) => {
+                Err(GroupError::NotSupported(error.describe()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Which statements were carried out, in their order.
+fn read_answers(
+    statements: usize,
+    answers: &[BatchStatementResponse],
+) -> Result<Vec<bool>, GroupError> {
+    if answers.len() != statements {
+        // Nobody knows which answer is whose.
+        return Ok(vec![false; statements]);
+    }
+    if let Some(refusals) = answers.iter().map(not_supported).collect::<Option<Vec<_>>>()
+        && let Some(refusal) = refusals.first()
+    {
+        return Err(GroupError::NotSupported(format!("each statement was refused: {refusal}")));
+    }
+    Ok(answers.iter().map(|answer| answer.error().is_none()).collect())
+}
+
+/// What a statement was told that is not understood or not allowed.
+fn not_supported(answer: &BatchStatementResponse) -> Option<&str> {
+    let error = answer.error()?;
+    let is_refused = matches!(error.code()?, Code::ValidationError | Code::AccessDenied);
+    is_refused.then(|| error.message().unwrap_or("no message"))
+}
+
+/// The statement that makes a write in `table`.
+fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, BuildError> {
+    match write {
+        GroupWrite::Claim { entry, fingerprint } => {
+            let mut equal = vec![(JOB_ID, string(entry.id)), ("state", string(State::Queued))];
+            equal.extend(fingerprint.as_ref().map(|it| ("fingerprint", string(it.as_str()))));
+            update(table, claim_change(entry), equal, &["lease_token", "not_before"])
+        }
+        GroupWrite::Settle { id, token, settlement, now } => {
+            let equal = vec![
+                (JOB_ID, string(id)),
+                ("state", string(State::Running)),
+                ("lease_token", string(token)),
+            ];
+            update(table, settle_change(settlement, *now), equal, &[])
+        }
+    }
+}
+
+/// What a claim changes: everything, so that the item becomes what a put of
+/// `entry` makes of it. It keeps only attributes that this code does not know.
+fn claim_change(entry: &JobEntry) -> Change {
+    let (mut set, mut remove) = (vec![], vec![]);
+    for (name, value) in attributes(entry).into_iter().filter(|(name, _)| *name != JOB_ID) {
+        match value {
+            Some(value) => set.push((name, value)),
+            None => remove.push(name),
+        }
+    }
+    Change { set, remove }
+}
+
+/// An update of the item whose attributes are `equal` to these, if it has none
+/// of those that are to be `missing`.
+fn update(
+    table: &str,
+    change: Change,
+    equal: Vec<(&str, AttributeValue)>,
+    missing: &[&str],
+) -> Result<BatchStatementRequest, BuildError> {
+    let set = change.set.iter().map(|(name, _)| format!("SET \"{name}\"=?"));
+    let remove = change.remove.iter().map(|name| format!("REMOVE \"{name}\""));
+    let changes: Vec<_> = set.chain(remove).collect();
+    let equals = equal.iter().map(|(name, _)| format!("\"{name}\"=?"));
+    let missing = missing.iter().map(|name| format!("\"{name}\" IS MISSING"));
+    let conditions: Vec<_> = equals.chain(missing).collect();
+    let (changes, conditions) = (changes.join(" "), conditions.join(" AND "));
+    let set = change.set.into_iter().map(|(_, value)| value);
+    let parameters = set.chain(equal.into_iter().map(|(_, value)| value)).collect();
+    BatchStatementRequest::builder()
+        .statement(format!("UPDATE \"{table}\" {changes} WHERE {conditions}"))
+        .set_parameters(Some(parameters))
+        .build()
+}

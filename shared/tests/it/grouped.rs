@@ -1,0 +1,401 @@
+//! Writes in groups: they have the same effect as alone, whatever becomes of
+//! the group.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use shared::aws::{CallError, CallLimits};
+use shared::fake_aws::{FakeAws, Reply};
+use shared::table::{
+    Again, Cancellation, DynamoJobTable, GroupError, GroupTable, GroupWrite, GroupedJobTable,
+    InMemoryJobTable, PutIf, Settlement, TableError, Written,
+};
+use shared::{Fingerprint, JobEntry, JobId, JobTable, Principal, State, Timestamp};
+use uuid::Uuid;
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+const TTL: Duration = Duration::from_hours(24);
+
+/// What goes wrong with the call of a group.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It has no effect, and no answer.
+    Lost,
+    /// It has its effect, and no answer.
+    AnswerLost,
+    /// The table takes no groups.
+    NotSupported,
+}
+
+/// A table that counts its calls, and answers for groups as told.
+pub(crate) struct Watched<T> {
+    table: T,
+    /// Writes of each group.
+    groups: Mutex<Vec<usize>>,
+    /// Claims and settlements that were made in groups.
+    made: [AtomicUsize; 2],
+    /// Writes that were made by themselves.
+    alone: AtomicUsize,
+    faults: Mutex<VecDeque<Fault>>,
+}
+
+impl<T> Watched<T> {
+    pub(crate) fn new(table: T) -> Arc<Self> {
+        let (groups, faults) = (Mutex::default(), Mutex::default());
+        let (made, alone) = (Default::default(), AtomicUsize::default());
+        Arc::new(Self { table, groups, made, alone, faults })
+    }
+
+    pub(crate) fn made(&self) -> [usize; 2] {
+        [0, 1].map(|kind| self.made[kind].load(Ordering::Relaxed))
+    }
+
+    /// The sizes of the groups, and the number of writes that were no group's.
+    fn calls(&self) -> (Vec<usize>, usize) {
+        (self.groups.lock().unwrap().clone(), self.alone.load(Ordering::Relaxed))
+    }
+}
+
+impl<T: GroupTable> GroupTable for Watched<T> {
+    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        self.groups.lock().unwrap().push(writes.len());
+        let fault = self.faults.lock().unwrap().pop_front();
+        let no_answer = || CallError::for_tests("BatchExecuteStatement", None).into();
+        match fault {
+            Some(Fault::Lost) => return Err(no_answer()),
+            Some(Fault::NotSupported) => return Err(GroupError::NotSupported("no".to_owned())),
+            Some(Fault::AnswerLost) | None => {}
+        }
+        let made = self.table.write_group(writes).await?;
+        for (write, _) in writes.iter().zip(&made).filter(|(_, made)| **made) {
+            let kind = usize::from(matches!(write, GroupWrite::Settle { .. }));
+            self.made[kind].fetch_add(1, Ordering::Relaxed);
+        }
+        fault.map_or(Ok(made), |_| Err(no_answer()))
+    }
+}
+
+impl<T: JobTable> JobTable for Watched<T> {
+    async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
+        self.table.get(id).await
+    }
+
+    async fn put(
+        &self,
+        entry: &JobEntry,
+        condition: &PutIf,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        self.alone.fetch_add(1, Ordering::Relaxed);
+        self.table.put(entry, condition, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: JobId,
+        token: Uuid,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        self.alone.fetch_add(1, Ordering::Relaxed);
+        self.table.settle(id, token, settlement, now).await
+    }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        self.table.cancel(id, principal, now).await
+    }
+}
+
+/// A table each of whose claims and settlements is in a group, because another
+/// job's is made at the same time.
+pub(crate) struct InCompany<T>(GroupedJobTable<T>);
+
+impl<T: GroupTable + 'static> InCompany<T> {
+    pub(crate) fn new(table: Arc<T>) -> Self {
+        Self(GroupedJobTable::new(table, true))
+    }
+
+    async fn company(&self) {
+        let release = Settlement::Release { error: String::new(), not_before: NOW };
+        let answer = self.0.settle(JobId::new(Uuid::new_v4()), Uuid::nil(), &release, NOW).await;
+        assert_eq!(answer.unwrap(), Written::No(None));
+    }
+}
+
+impl<T: GroupTable + 'static> JobTable for InCompany<T> {
+    async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
+        self.0.get(id).await
+    }
+
+    async fn put(
+        &self,
+        entry: &JobEntry,
+        condition: &PutIf,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        tokio::join!(self.0.put(entry, condition, now), self.company()).0
+    }
+
+    async fn settle(
+        &self,
+        id: JobId,
+        token: Uuid,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Written, TableError> {
+        tokio::join!(self.0.settle(id, token, settlement, now), self.company()).0
+    }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        principal: &Principal,
+        now: Timestamp,
+    ) -> Result<Cancellation, TableError> {
+        self.0.cancel(id, principal, now).await
+    }
+}
+
+type Grouped = GroupedJobTable<Watched<InMemoryJobTable>>;
+
+/// A table with the queued entries of these jobs.
+fn table_with(jobs: u128) -> (Arc<Watched<InMemoryJobTable>>, Grouped) {
+    let watched = Watched::new(InMemoryJobTable::default());
+    (0..jobs).for_each(|job| watched.table.insert(queued(job)));
+    (Arc::clone(&watched), GroupedJobTable::new(watched, true))
+}
+
+fn queued(job: u128) -> JobEntry {
+    let (id, fingerprint) = (JobId::new(Uuid::from_u128(job)), Fingerprint::from_text("f"));
+    JobEntry::queued(id, "report", Principal::anonymous(), fingerprint, NOW, TTL)
+}
+
+/// The claim of a job, under a token of the same number.
+fn claim(job: u128) -> JobEntry {
+    JobEntry {
+        state: State::Running,
+        attempt: 1,
+        lease_token: Some(Uuid::from_u128(job)),
+        lease_until: Some(NOW + TTL),
+        ..queued(job)
+    }
+}
+
+async fn put(table: &impl JobTable, entry: JobEntry) -> Written {
+    let fingerprint = Some(Fingerprint::from_text("f"));
+    let condition = PutIf::Claimable { fingerprint, again: Again::Any };
+    table.put(&entry, &condition, NOW).await.unwrap()
+}
+
+fn completion(result: &str) -> Settlement {
+    Settlement::Complete { result: Some(result.to_owned()), result_omitted: false }
+}
+
+async fn complete(table: &impl JobTable, job: u128, result: &str) -> Written {
+    let (id, token) = (JobId::new(Uuid::from_u128(job)), Uuid::from_u128(job));
+    table.settle(id, token, &completion(result), NOW).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_is_asked_for_at_the_same_time_goes_together_by_twenty_five() {
+    let (watched, table) = table_with(60);
+    let claims = join_all((0..60).map(|job| put(&table, claim(job)))).await;
+    assert!(claims.iter().all(|written| *written == Written::Yes));
+    let completions = join_all((0..60).map(|job| complete(&table, job, "{}"))).await;
+    assert!(completions.iter().all(|written| *written == Written::Yes));
+    let (mut groups, alone) = watched.calls();
+    groups.sort_unstable();
+    assert_eq!((groups, alone), (vec![10, 10, 25, 25, 25, 25], 0));
+}
+
+#[tokio::test]
+async fn a_write_alone_and_one_of_a_large_result_are_no_groups() {
+    let (watched, table) = table_with(3);
+    assert_eq!(put(&table, claim(0)).await, Written::Yes);
+    assert_eq!(watched.calls(), (vec![], 1));
+    let large = "x".repeat(8 * 1024 + 1);
+    tokio::join!(put(&table, claim(1)), put(&table, claim(2)));
+    tokio::join!(complete(&table, 0, &large), complete(&table, 1, "{}"), complete(&table, 2, "{}"));
+    assert_eq!(watched.calls(), (vec![2, 2], 2));
+}
+
+/// DynamoDB refuses a call in which an item is written twice.
+#[tokio::test]
+async fn two_writes_of_one_job_are_never_in_one_call() {
+    let (watched, table) = table_with(2);
+    let other = JobEntry { lease_token: Some(Uuid::from_u128(99)), ..claim(0) };
+    let (first, neighbour, second) =
+        tokio::join!(put(&table, claim(0)), put(&table, claim(1)), put(&table, other));
+    assert_eq!(neighbour, Written::Yes);
+    assert_eq!([&first, &second].iter().filter(|it| ***it == Written::Yes).count(), 1);
+    assert_eq!(watched.groups.lock().unwrap().clone(), [2]);
+}
+
+#[tokio::test]
+async fn only_an_entry_that_nobody_has_touched_is_claimed_in_a_group() {
+    let (watched, table) = table_with(0);
+    let touched = [
+        JobEntry { lease_token: Some(Uuid::from_u128(99)), ..queued(0) },
+        JobEntry { not_before: Some(NOW), ..queued(1) },
+        JobEntry { state: State::Failed, ..queued(2) },
+        JobEntry { fingerprint: Fingerprint::from_text("other"), expires_at: NOW, ..queued(3) },
+    ];
+    touched.into_iter().for_each(|entry| watched.table.insert(entry));
+    let claims = join_all((0..5).map(|job| put(&table, claim(job)))).await;
+    assert!(claims.iter().all(|written| *written == Written::Yes), "{claims:?}");
+    assert_eq!((watched.calls(), watched.made()), ((vec![5], 5), [0, 0]));
+}
+
+/// The put meets the claim's own token, which the consumer takes for its own.
+#[tokio::test]
+async fn a_group_that_is_lost_or_its_answer_is_made_one_by_one() {
+    for (fault, is_there) in [(Fault::Lost, false), (Fault::AnswerLost, true)] {
+        let (watched, table) = table_with(2);
+        watched.faults.lock().unwrap().extend([fault, fault]);
+        let (first, second) = tokio::join!(put(&table, claim(0)), put(&table, claim(1)));
+        for (job, written) in [(0, first), (1, second)] {
+            let expected =
+                if is_there { Written::No(Some(Box::new(claim(job)))) } else { Written::Yes };
+            assert_eq!(written, expected);
+        }
+        let (first, _) = tokio::join!(complete(&table, 0, "{}"), complete(&table, 1, "{}"));
+        let entry = watched.table.entry(queued(0).id).unwrap();
+        assert_eq!(entry.state, State::Succeeded);
+        assert_eq!(first, if is_there { Written::No(Some(Box::new(entry))) } else { Written::Yes });
+        assert_eq!(watched.calls(), (vec![2, 2], 4));
+    }
+}
+
+#[tokio::test]
+async fn who_goes_away_costs_the_others_nothing() {
+    let (watched, table) = table_with(2);
+    let mut leaver = Box::pin(put(&table, claim(0)));
+    let mut other = Box::pin(put(&table, claim(1)));
+    assert!((&mut leaver).now_or_never().is_none());
+    assert!((&mut other).now_or_never().is_none());
+    drop(leaver);
+    assert_eq!(other.await, Written::Yes);
+    assert_eq!((watched.calls(), watched.made()), ((vec![2], 0), [2, 0]));
+}
+
+#[tokio::test]
+async fn a_group_that_everybody_has_left_is_never_made() {
+    let (watched, table) = table_with(2);
+    for job in 0..2 {
+        assert!(Box::pin(put(&table, claim(job))).now_or_never().is_none());
+    }
+    assert_eq!(put(&table, claim(1)).await, Written::Yes);
+    assert_eq!(watched.calls(), (vec![], 1));
+    assert_eq!(watched.table.entry(queued(0).id).unwrap().state, State::Queued);
+}
+
+#[tokio::test]
+async fn a_table_that_takes_no_groups_is_asked_once() {
+    let (watched, table) = table_with(4);
+    watched.faults.lock().unwrap().push_back(Fault::NotSupported);
+    for jobs in [[0, 1], [2, 3]] {
+        let claims = join_all(jobs.map(|job| put(&table, claim(job)))).await;
+        assert_eq!(claims, [Written::Yes, Written::Yes]);
+    }
+    assert_eq!(watched.calls(), (vec![2], 4));
+}
+
+#[tokio::test]
+async fn groups_that_are_switched_off_are_not_made() {
+    let watched = Watched::new(InMemoryJobTable::default());
+    let table = GroupedJobTable::new(Arc::clone(&watched), false);
+    let (first, second) = tokio::join!(put(&table, claim(0)), put(&table, claim(1)));
+    assert_eq!([first, second], [Written::Yes, Written::Yes]);
+    assert_eq!(watched.calls(), (vec![], 2));
+}
+
+/// Asks DynamoDB for a claim and a completion in one call.
+async fn ask(reply: Reply) -> (Result<Vec<bool>, GroupError>, Value) {
+    let aws = FakeAws::start(move |_| reply.clone()).await.unwrap();
+    let second = Duration::from_secs(1);
+    let config = aws.sdk_config(CallLimits { attempt: second, operation: second }).await;
+    let fingerprint = Some(Fingerprint::from_text("f"));
+    let settlement = completion("{}");
+    let (id, token) = (JobId::new(Uuid::from_u128(8)), Uuid::from_u128(8));
+    let writes = [
+        GroupWrite::Claim { entry: Box::new(claim(7)), fingerprint },
+        GroupWrite::Settle { id, token, settlement, now: NOW },
+    ];
+    let answer = DynamoJobTable::new(&config, "jobs").write_group(&writes).await;
+    (answer, aws.received()[0].body.clone())
+}
+
+#[tokio::test]
+async fn a_group_is_one_call_with_a_statement_for_each_write() {
+    let answers = json!({ "Responses": [{ "TableName": "jobs" }, { "TableName": "jobs" }] });
+    let (answer, request) = ask(Reply::Ok(answers)).await;
+    assert_eq!(answer.unwrap(), [true, true]);
+    let [claim, completion] = [0, 1].map(|place| request["Statements"][place].clone());
+    assert_eq!(
+        claim["Statement"],
+        "UPDATE \"jobs\" SET \"kind\"=? SET \"state\"=? SET \"principal\"=? \
+         SET \"fingerprint\"=? SET \"created_at\"=? SET \"updated_at\"=? SET \"expires_at\"=? \
+         SET \"attempt\"=? SET \"last_attempt\"=? SET \"result_omitted\"=? \
+         SET \"lease_token\"=? SET \"lease_until\"=? REMOVE \"not_before\" REMOVE \"reason\" REMOVE \"error\" \
+         REMOVE \"result\" WHERE \"job_id\"=? AND \"state\"=? AND \"fingerprint\"=? \
+         AND \"lease_token\" IS MISSING AND \"not_before\" IS MISSING"
+    );
+    assert_eq!(claim["Parameters"][1], json!({ "S": "running" }));
+    let last: Vec<_> = claim["Parameters"].as_array().unwrap().iter().skip(12).collect();
+    let id = Uuid::from_u128(7).to_string();
+    assert_eq!(last, [&json!({ "S": id }), &json!({ "S": "queued" }), &json!({ "S": "f" })]);
+    assert_eq!(
+        completion["Statement"],
+        "UPDATE \"jobs\" SET \"result\"=? SET \"result_omitted\"=? SET \"state\"=? \
+         SET \"updated_at\"=? REMOVE \"lease_until\" REMOVE \"not_before\" REMOVE \"reason\" \
+         REMOVE \"error\" WHERE \"job_id\"=? AND \"state\"=? AND \"lease_token\"=?"
+    );
+}
+
+#[tokio::test]
+async fn only_a_statement_without_an_error_was_carried_out() {
+    let refused = |code: &str| json!({ "Error": { "Code": code, "Message": "no" } });
+    let done = json!({ "TableName": "jobs" });
+    for (answers, expected) in [
+        (json!([done, refused("ConditionalCheckFailed")]), [true, false]),
+        (json!([refused("ThrottlingError"), done]), [false, true]),
+        (json!([refused("ValidationError"), done]), [false, true]),
+        (json!([{ "Error": {} }, refused("InternalServerError")]), [false, false]),
+        // Nobody knows which answer is whose.
+        (json!([done]), [false, false]),
+        (json!([]), [false, false]),
+    ] {
+        let (answer, _) = ask(Reply::Ok(json!({ "Responses": answers }))).await;
+        assert_eq!(answer.unwrap(), expected, "{answers}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_is_not_supported_where_it_is_refused_as_a_whole() {
+    let refused = |code: &str| json!({ "Error": { "Code": code, "Message": "no" } });
+    let all = |code| Reply::Ok(json!({ "Responses": [refused(code), refused(code)] }));
+    for reply in [
+        all("ValidationError"),
+        all("AccessDenied"),
+        Reply::Error(400, "ValidationException"),
+        Reply::Error(400, "AccessDeniedException"),
+        Reply::Error(400, "UnknownOperationException"),
+    ] {
+        let (answer, _) = ask(reply).await;
+        assert!(matches!(answer, Err(GroupError::NotSupported(_))), "{answer:?}");
+    }
+    for reply in [Reply::Error(400, "ThrottlingException"), Reply::Reset] {
+        let (answer, _) = ask(reply).await;
+        assert!(matches!(answer, Err(GroupError::Call(_))), "{answer:?}");
+    }
+}
