@@ -57,6 +57,7 @@ pub(super) async fn api(mut replies: Vec<Reply>) -> (Calls, Seen) {
 pub(super) fn client(endpoint: &str) -> Calls {
     let text = str::to_owned;
     let outputs = Outputs {
+        alarm_topic: text("topic"),
         api_id: text("api"),
         api_url: text("https://api.example"),
         queue_url: text("queue"),
