@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,8 +18,8 @@ type Book = Arc<Mutex<HashMap<JobId, Runs>>>;
 thread_local! {
     /// The runs of each job that this thread's runtime ran.
     static BOOK: Book = Book::default();
-    /// Threads that probes of this thread's runtime started.
-    static THREADS: Arc<AtomicUsize> = Arc::default();
+    /// Until when threads work that probes of this thread's runtime started.
+    static THREADS: Arc<Mutex<Vec<Instant>>> = Arc::default();
 }
 
 /// How often a job was run by this thread's runtime.
@@ -42,27 +41,41 @@ pub fn runs(id: JobId) -> Runs {
 
 /// Forgets the runs of all jobs, since a simulation may make the same again.
 pub fn forget_runs() {
-    BOOK.with(|book| book.lock().unwrap_or_else(PoisonError::into_inner).clear());
+    BOOK.with(|book| lock(book).clear());
 }
 
 fn update<R>(book: &Book, id: JobId, change: impl FnOnce(&mut Runs) -> R) -> R {
-    change(book.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
+    change(lock(book).entry(id).or_default())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Threads of probes that are at work, of those that were started from here.
 #[must_use]
 pub fn threads_at_work() -> usize {
-    THREADS.with(|threads| threads.load(Ordering::Relaxed))
+    THREADS.with(|threads| lock(threads).len())
+}
+
+/// Whether a thread is still at work that should have ended by now: a tokio
+/// clock that is paused does not wait for threads.
+#[must_use]
+pub fn a_thread_is_late() -> bool {
+    let now = Instant::now();
+    THREADS.with(|threads| lock(threads).iter().any(|until| *until <= now))
 }
 
 /// Works until then in a thread, by the time of tokio's clock.
 async fn outlive_stop(running: Running, until: Instant, context: &JobContext) {
     let (runtime, threads) = (Handle::current(), THREADS.with(Arc::clone));
-    threads.fetch_add(1, Ordering::Relaxed);
+    lock(&threads).push(until);
     let thread = context.spawn_blocking(move || {
         runtime.block_on(sleep_until(until));
         drop(running);
-        threads.fetch_sub(1, Ordering::Relaxed);
+        let mut threads = lock(&threads);
+        let own = threads.iter().position(|other| *other == until);
+        own.map(|own| threads.swap_remove(own));
     });
     thread.await.unwrap_or_default();
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use consumer::jobs::probe::threads_at_work;
+use consumer::jobs::probe::{a_thread_is_late, threads_at_work};
 use tokio::time::{sleep, timeout};
 
 use super::faults::Fault;
@@ -101,10 +101,13 @@ pub(crate) async fn pass_time_for_threads(world: Arc<World>) {
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
-            // Threads run in real time: one that was woken by the last tick
-            // should have ended before the next.
-            std::thread::sleep(Duration::from_micros(200));
             tokio::time::advance(TICK).await;
+            // Threads run in real time: one that this tick woke ends before the
+            // next, however busy the machine is.
+            while a_thread_is_late() {
+                tokio::task::yield_now().await;
+                std::thread::sleep(Duration::from_micros(100));
+            }
         }
     }
 }
