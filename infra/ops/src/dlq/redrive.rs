@@ -282,7 +282,7 @@ impl<'a> Redrive<'a> {
                 Ok(()) => self.tally.borrow_mut().deleted += 1,
                 Err(why) => {
                     let summary = Found::new(letter).summary(self.office.now());
-                    let why = format!("it was sent, but is still here, a copy: {}", why.0);
+                    let why = format!("it was sent, but may still be here, a copy: {}", why.0);
                     self.refuse(summary, why);
                 }
             }
