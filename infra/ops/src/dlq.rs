@@ -180,15 +180,21 @@ fn say_if_incomplete(end: End, seen: usize) {
     match end {
         End::Complete | End::Found | End::Failed => {}
         End::Full => eprintln!(
-            "stopped after {seen} dead letters: SQS lets {} be in flight at once, and there are \
-             more; deal with some of these first, then look again",
+            "stopped after {}: SQS lets {} be in flight at once, and there are more; deal with \
+             some of these first, then look again",
+            dead_letters(seen),
             Bounds::DEFAULT.in_flight
         ),
-        End::Stopped => eprintln!("stopped after {seen} dead letters: there may be more"),
+        End::Stopped => eprintln!("stopped after {}: there may be more", dead_letters(seen)),
     }
 }
 
 /// How a command ended that nothing else is to be said of.
 fn ending(end: End) -> Ending {
     if end == End::Stopped { Ending::Interrupted } else { Ending::Done }
+}
+
+/// So many dead letters.
+fn dead_letters(count: usize) -> String {
+    if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
 }

@@ -28,12 +28,12 @@ struct Group {
     count: usize,
     reason: String,
     kind: Option<String>,
-    /// That of one of them.
+    /// That of the oldest.
     error: Option<String>,
     oldest_sent_at: String,
     #[serde(skip)]
     oldest_age_seconds: u64,
-    /// One of them, for `dlq show`.
+    /// The oldest, for `dlq show`.
     message_id: String,
 }
 
@@ -54,8 +54,10 @@ impl Groups {
         });
         group.count += 1;
         if letter.sent_at < group.oldest_sent_at {
+            group.error.clone_from(&letter.error);
             group.oldest_sent_at.clone_from(&letter.sent_at);
             group.oldest_age_seconds = letter.age_seconds;
+            group.message_id.clone_from(&letter.message_id);
         }
     }
 
@@ -95,12 +97,13 @@ pub(super) fn show(groups: &Groups, style: Style) -> Result<()> {
 
 /// The groups, the largest first.
 pub(super) fn rows(groups: &Groups) -> Table {
-    let mut rows = table(["Letters", "Why", "Oldest", "Error", "One of them"]);
+    let mut rows = table(["Letters", "Why", "Age", "Error and letter of the oldest"]);
     for group in groups.sorted() {
         let why = format!("{}\n{}", group.reason, group.kind.as_deref().unwrap_or("no kind"));
         let (count, oldest) = (group.count.to_string(), age(group.oldest_age_seconds));
-        let error = group.error.as_deref().unwrap_or_default();
-        rows.add_row([count.as_str(), &why, &oldest, error, &group.message_id]);
+        let error = group.error.as_deref().unwrap_or("no error");
+        let error = format!("{error}\n{}", group.message_id);
+        rows.add_row([count.as_str(), &why, &oldest, &error]);
     }
     rows
 }
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (2, "permanent", "busy for 3 s"),
+                (2, "permanent", "busy for 9 s"),
                 (1, "permanent", "gone"),
                 (1, "retries-exhausted", "busy for 9 s"),
             ]

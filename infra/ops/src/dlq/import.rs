@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::batch::{MOST_ENTRIES, cut};
 use super::line::{self, Content, MOST_BYTES};
-use super::{Desk, Office};
+use super::{Desk, Office, dead_letters};
 use crate::ending::Ending;
 use crate::output::{Format, Style, print, print_json};
 use crate::target::Target;
@@ -110,7 +110,7 @@ fn show(sent: &Sent, style: Style) -> Result<()> {
     match style {
         Style::Json => print_json(&json!({ "sent": sent.count, "refused": sent.refused.len() })),
         Style::Colored | Style::Plain => {
-            print(&format!("{} dead letters put into the queue", sent.count))
+            print(&format!("{} put into the queue", dead_letters(sent.count)))
         }
     }
 }

@@ -12,7 +12,7 @@ use super::filter::Filter;
 use super::found::{Entries, Summary};
 use super::group::{self, Groups};
 use super::scan::{End, Scan};
-use super::{Desk, Office, ending, say_if_incomplete};
+use super::{Desk, Office, dead_letters, ending, say_if_incomplete};
 use crate::ending::Ending;
 use crate::output::{Format, Style, print, print_json};
 use crate::target::Target;
@@ -68,8 +68,8 @@ pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
             let left = letters.len() - deleted;
             ensure!(
                 left == 0,
-                "{left} dead letters are still here, since they were looked at for too long: say \
-                 the same again"
+                "{} still here, after having been looked at for too long: say the same again",
+                dead_letters(left)
             );
             Ok(ending(end))
         })
@@ -140,6 +140,6 @@ async fn delete(office: &Office, scan: &Scan<'_>, letters: &[Summary]) -> Result
 fn show(deleted: usize, style: Style) -> Result<()> {
     match style {
         Style::Json => print_json(&json!({ "deleted": deleted })),
-        Style::Colored | Style::Plain => print(&format!("{deleted} dead letters deleted")),
+        Style::Colored | Style::Plain => print(&format!("{} deleted", dead_letters(deleted))),
     }
 }

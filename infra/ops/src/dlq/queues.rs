@@ -226,7 +226,31 @@ fn seconds(duration: Duration) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::line::Attribute;
     use super::*;
+
+    #[test]
+    fn a_message_is_sent_with_all_that_it_has() {
+        let kind = Attribute { data_type: "String".to_owned(), value: "report".to_owned() };
+        let content = Content {
+            body: "b".to_owned(),
+            attributes: BTreeMap::from([("kind".to_owned(), kind)]),
+            group_id: Some("g".to_owned()),
+            trace_header: Some("Root=1".to_owned()),
+        };
+        let sent = entry(3, &content).unwrap();
+        assert_eq!((sent.id(), sent.message_body()), ("3", "b"));
+        assert_eq!(sent.message_group_id(), Some("g"));
+        assert_eq!(sent.message_attributes().unwrap()["kind"].string_value(), Some("report"));
+        let trace = MessageSystemAttributeNameForSends::AwsTraceHeader;
+        let system = sent.message_system_attributes().unwrap();
+        assert_eq!(system[&trace].string_value(), Some("Root=1"));
+
+        let bare = entry(0, &Content { body: "b".to_owned(), ..Content::default() }).unwrap();
+        assert_eq!((bare.message_attributes(), bare.message_system_attributes()), (None, None));
+    }
 
     #[test]
     fn an_entry_counts_as_done_only_where_sqs_says_so() {

@@ -89,21 +89,23 @@ pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
     let redrive = Redrive::new(&office, &plan);
     let result = redrive.go(dry_run).await;
     let tally = redrive.tally.into_inner();
+    let is_complete = matches!(result, Ok(End::Complete));
+    let not_found = if is_complete { plan.filter.check_found(&tally.matched) } else { Ok(()) };
     if dry_run {
         let end = result?;
         list::show(&tally.would_be_sent, style)?;
         tally.show_refused(style)?;
         say_if_incomplete(end, tally.seen);
-        plan.filter.check_found(&tally.matched)?;
+        not_found?;
         return Ok(ending(end));
     }
-    // Also of a redrive that failed half way.
-    tally.show(style)?;
+    if not_found.is_ok() || !tally.matched.is_empty() {
+        // Also of a redrive that failed half way.
+        tally.show(style)?;
+    }
     let end = result?;
     say_if_incomplete(end, tally.seen);
-    if end == End::Complete {
-        plan.filter.check_found(&tally.matched)?;
-    }
+    not_found?;
     tally.check()?;
     Ok(ending(end))
 }
@@ -280,7 +282,7 @@ impl<'a> Redrive<'a> {
                 Ok(()) => self.tally.borrow_mut().deleted += 1,
                 Err(why) => {
                     let summary = Found::new(letter).summary(self.office.now());
-                    let why = format!("it was sent, but is still here, a copy: {}", why.0);
+                    let why = format!("it was sent, but may still be here, a copy: {}", why.0);
                     self.refuse(summary, why);
                 }
             }

@@ -14,6 +14,7 @@ use futures::{StreamExt, stream};
 use tokio::time::{sleep, timeout};
 
 use super::batch::MOST_ENTRIES;
+use super::dead_letters;
 use super::letter::Letter;
 use super::queues::{Queues, Refused};
 
@@ -92,8 +93,9 @@ pub async fn scan<T>(
     let others = queues.in_flight().await?;
     if others > 0 {
         eprintln!(
-            "{others} dead letters are hidden just now, by somebody who looks at them or by a \
-             command that was cut off: they are not among these"
+            "{} hidden just now, by somebody who looks at them or by a command that was cut off: \
+             not among these",
+            dead_letters(others)
         );
     }
     let Bounds { in_flight, hidden_for } = bounds;
@@ -224,12 +226,20 @@ impl Scan<'_> {
         let all: Vec<_> = self.hidden.borrow_mut().drain().collect();
         let count = all.len();
         let all = all.into_iter().map(|(id, hidden)| (id, hidden.receipt)).collect();
-        let shown = timeout(END_WITHIN, self.change(all, Duration::ZERO)).await;
-        let left = count - shown.map(|shown| shown.len()).unwrap_or_default();
+        let patience = async {
+            self.stop.clone().await;
+            sleep(END_WITHIN).await;
+        };
+        let shown = tokio::select! {
+            shown = self.change(all, Duration::ZERO) => shown.len(),
+            () = patience => 0,
+        };
+        let left = count - shown;
         if left > 0 {
             eprintln!(
-                "up to {left} dead letters could not be given back at once; nothing is lost, and \
-                 SQS shows them again within {} s",
+                "up to {} could not be given back at once; nothing is lost, and SQS shows them \
+                 again within {} s",
+                dead_letters(left),
                 self.hidden_for.as_secs()
             );
         }

@@ -34,10 +34,18 @@ struct Shared {
     upstream: String,
     client: reqwest::Client,
     cut: Cut,
-    /// Which call it happens to, from 0.
-    at: usize,
-    /// The operations that were called.
-    calls: Mutex<Vec<String>>,
+    /// Which operation it happens to.
+    operation: &'static str,
+    /// Which call of it, from 0.
+    nth: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls of the operation.
+    calls: usize,
+    is_cut: bool,
 }
 
 impl Drop for Cutting {
@@ -47,13 +55,18 @@ impl Drop for Cutting {
 }
 
 impl Cutting {
-    /// Listens on a free port and passes calls on to `upstream`, until the one
-    /// `at` that position.
-    pub(crate) async fn start(upstream: String, cut: Cut, at: usize) -> Self {
+    /// Listens on a free port and passes calls on to `upstream`, until the nth
+    /// of this operation.
+    pub(crate) async fn start(
+        upstream: String,
+        cut: Cut,
+        operation: &'static str,
+        nth: usize,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (client, calls) = (reqwest::Client::new(), Mutex::default());
-        let shared = Arc::new(Shared { upstream, client, cut, at, calls });
+        let (client, state) = (reqwest::Client::new(), Mutex::default());
+        let shared = Arc::new(Shared { upstream, client, cut, operation, nth, state });
         let listening = tokio::spawn(listen(listener, Arc::clone(&shared)));
         Self { port, shared, listening }
     }
@@ -62,9 +75,9 @@ impl Cutting {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The operation that was cut off, if that many were called.
-    pub(crate) fn cut_off(&self) -> Option<String> {
-        self.shared.calls.lock().unwrap().get(self.shared.at).cloned()
+    /// Whether there was such a call.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.shared.state.lock().unwrap().is_cut
     }
 }
 
@@ -87,18 +100,21 @@ impl Shared {
     ) -> Result<Response<Full<Bytes>>, std::io::Error> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        let position = {
-            let mut calls = self.calls.lock().unwrap();
-            let target = parts.headers.get("x-amz-target").map(|name| name.to_str().unwrap());
-            let operation = target.unwrap_or_default().rsplit('.').next().unwrap_or_default();
-            calls.push(operation.to_owned());
-            calls.len() - 1
+        let target = parts.headers.get("x-amz-target").map(|name| name.to_str().unwrap());
+        let operation = target.unwrap_or_default().rsplit('.').next().unwrap_or_default();
+        let (was_cut, is_it) = {
+            let mut state = self.state.lock().unwrap();
+            let was_cut = state.is_cut;
+            let is_it = operation == self.operation && state.calls == self.nth;
+            state.calls += usize::from(operation == self.operation);
+            state.is_cut |= is_it;
+            (was_cut, is_it)
         };
         let cut_off = || Err(std::io::Error::other("cut off on purpose"));
         match self.cut {
-            Cut::LostForGood if position >= self.at => cut_off(),
-            Cut::UnansweredForGood if position > self.at => cut_off(),
-            Cut::UnansweredForGood | Cut::UnansweredOnce if position == self.at => {
+            Cut::LostForGood if is_it || was_cut => cut_off(),
+            Cut::UnansweredForGood if was_cut => cut_off(),
+            Cut::UnansweredForGood | Cut::UnansweredOnce if is_it => {
                 self.pass_on(&parts, body).await;
                 cut_off()
             }

@@ -140,7 +140,7 @@ pub(crate) fn assert_shows(name: &str, text: &str) {
         ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[id]"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ", "[time]"),
         (r"\b\d+ [smh]\b", "[age]"),
-        ("\"(age_seconds)\":\\d+", "\"$1\":0"),
+        ("\"(age_seconds|created_at)\":\\d+", "\"$1\":0"),
         ("[─═╌]+", "─"),
         (" {2,}", " "),
     ] {

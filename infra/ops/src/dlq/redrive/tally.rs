@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use serde_json::json;
 
+use crate::dlq::dead_letters;
 use crate::dlq::found::Summary;
 use crate::output::{Style, print, print_json, table};
 
@@ -88,7 +89,7 @@ impl Tally {
             0 => Ok(()),
             count => {
                 let matched = self.matched.len();
-                bail!("{count} of {matched} dead letters are still here: it is said above why")
+                bail!("{count} of {} still here: it is said above why", dead_letters(matched))
             }
         }
     }
