@@ -3,6 +3,9 @@
 //! The SDK crates for these services would take longer to compile than
 //! everything else here.
 
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::process::Command;
@@ -10,6 +13,20 @@ use tokio::process::Command;
 use crate::connection::Connection;
 use crate::process;
 use crate::tools::Tools;
+
+/// Waits for the pipe to close, then runs its arguments.
+const AFTERWARDS: &str = r#"read -r _; exec "$@""#;
+
+/// A command that runs when this is dropped.
+#[derive(Debug)]
+pub struct Afterwards(Child);
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
 
 /// The CLI, pointed at one account or emulator.
 #[derive(Clone, Debug)]
@@ -48,8 +65,45 @@ impl AwsCli {
         self.run(arguments, false).await.map(drop)
     }
 
+    /// Runs a command when what is returned is dropped, and also when this process
+    /// is killed before. Whether it worked, nobody learns.
+    ///
+    /// # Errors
+    ///
+    /// The shell that waits for that could not be started.
+    pub async fn call_afterwards(&self, arguments: &[&str]) -> Result<Afterwards> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", AFTERWARDS, "afterwards"]).arg(self.tools.path("aws"));
+        let mut shell = self.connected(shell).await?;
+        shell.args(arguments);
+        let shell = shell
+            .as_std_mut()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A terminal's Ctrl-C is for us; it sees the pipe close.
+            .process_group(0)
+            .spawn()
+            .context("could not start a shell")?;
+        Ok(Afterwards(shell))
+    }
+
     async fn run(&self, arguments: &[&str], json: bool) -> Result<String> {
-        let mut command: Command = self.tools.command("aws");
+        let mut command = self.connected(self.tools.command("aws")).await?;
+        if json {
+            command.args(["--output", "json"]);
+        }
+        command.args(arguments);
+        let finished = process::run(command, |_| ()).await?;
+        if finished.status.success() {
+            return Ok(finished.stdout.join("\n"));
+        }
+        let said: Vec<_> = finished.stderr.iter().map(|line| line.trim()).collect();
+        bail!("`aws {}` failed: {}", name(arguments), said.join(" ").trim())
+    }
+
+    /// The command with what it needs to reach the account or emulator.
+    async fn connected(&self, mut command: Command) -> Result<Command> {
         let credentials = self.connection.credentials().await?;
         // Nothing of this machine's AWS set-up but what the connection was made
         // of: a profile must never decide that a local command goes to a real
@@ -71,16 +125,7 @@ impl AwsCli {
             // one service makes to another, such as the upload of a package.
             command.env("AWS_ENDPOINT_URL", endpoint).args(["--endpoint-url", endpoint]);
         }
-        if json {
-            command.args(["--output", "json"]);
-        }
-        command.args(arguments);
-        let finished = process::run(command, |_| ()).await?;
-        if finished.status.success() {
-            return Ok(finished.stdout.join("\n"));
-        }
-        let said: Vec<_> = finished.stderr.iter().map(|line| line.trim()).collect();
-        bail!("`aws {}` failed: {}", name(arguments), said.join(" ").trim())
+        Ok(command)
     }
 }
 

@@ -8,10 +8,11 @@ use ops::cost::Load;
 use ops::ending::Ending;
 use ops::journal::Journal;
 use ops::output::Format;
+use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
-use ops::{cost, demo, journal, lint, prove, up};
+use ops::{cost, demo, journal, lint, poll, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -43,6 +44,8 @@ enum Command {
     },
     /// Shows what both functions have logged, of one job or of all.
     Logs(Journal),
+    /// Takes messages from the queue to a consumer that `cargo lambda watch` runs.
+    Poll(Poll),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
     /// Computes what a job costs in us-east-1, and how many there can be.
@@ -77,6 +80,7 @@ async fn run(command: Command) -> Result<Ending> {
         Command::Demo => demo::run(&workspace, progress).await?,
         Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
         Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
+        Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,
         Command::Lint => lint::run(&workspace, progress).await?,
         Command::Cost { load, format } => cost::print(load, format.style())?,
         Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,

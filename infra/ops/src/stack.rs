@@ -134,6 +134,20 @@ impl Stack {
         .await
     }
 
+    /// The queue's ARN.
+    ///
+    /// # Errors
+    ///
+    /// The queue did not answer.
+    pub async fn queue_arn(&self) -> Result<String> {
+        use aws_sdk_sqs::types::QueueAttributeName::QueueArn;
+        let request = self.sqs.get_queue_attributes().queue_url(&self.outputs.queue_url);
+        let answer = request.attribute_names(QueueArn).send().await;
+        let answer = answer.context("could not read the queue's attributes")?;
+        let arn = answer.attributes().and_then(|attributes| attributes.get(&QueueArn));
+        arn.cloned().context("the queue has no ARN")
+    }
+
     /// How many messages the queue holds.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ mod issuer;
 mod jobs;
 mod journal;
 mod policies;
+mod polling;
 mod queue;
 mod readme;
 mod retries;
