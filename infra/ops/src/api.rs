@@ -94,6 +94,12 @@ impl Api {
         Self { caller, ..self.clone() }
     }
 
+    /// The same API, at another address.
+    #[must_use]
+    pub fn at(&self, base: String) -> Self {
+        Self { base, ..self.clone() }
+    }
+
     /// The address that routes are appended to.
     #[must_use]
     pub fn base(&self) -> &str {

@@ -1,7 +1,8 @@
 //! Builds the functions the way they are built for AWS: with cargo-lambda,
 //! against the C library of `provided.al2023`.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,8 @@ pub enum Profile {
     /// What the end-to-end tests run: the same code, compiled faster, with the
     /// job kind `probe` that fails, hangs or crashes as it is told.
     EndToEnd,
+    /// Not at all: `cargo lambda watch` runs them, and what is deployed only says so.
+    Watched,
 }
 
 /// This machine's architecture, as the template and cargo-lambda call it.
@@ -55,6 +58,9 @@ pub async fn build(
     folder: &Path,
     progress: Progress,
 ) -> Result<()> {
+    if profile == Profile::Watched {
+        return FUNCTIONS.into_iter().try_for_each(|name| write_placeholder(&folder.join(name)));
+    }
     let target = match architecture()? {
         "arm64" => "--arm64",
         _ => "--x86-64",
@@ -66,7 +72,7 @@ pub async fn build(
         .arg(folder)
         .env("CARGO_TERM_PROGRESS_WHEN", "never");
     match profile {
-        Profile::Release => command.arg("--release"),
+        Profile::Release | Profile::Watched => command.arg("--release"),
         // Else cargo-lambda switches the release optimizations on again.
         Profile::EndToEnd => command
             .args(["--profile", "e2e", "--disable-optimizations"])
@@ -90,6 +96,16 @@ pub async fn build(
     }
     step.done(&if compiled == 0 { "unchanged".to_owned() } else { format!("{compiled} crates") });
     Ok(())
+}
+
+/// What answers whoever calls the deployed function instead of the watched one.
+fn write_placeholder(folder: &Path) -> Result<()> {
+    const PROGRAM: &str = "#!/bin/sh\necho 'it runs in cargo lambda watch' >&2\nexit 1\n";
+    let program = folder.join("bootstrap");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&program, PROGRAM))
+        .and_then(|()| fs::set_permissions(&program, Permissions::from_mode(0o755)))
+        .with_context(|| format!("could not write {}", program.display()))
 }
 
 fn show(line: &str, step: &Step, compiled: &mut u32) {

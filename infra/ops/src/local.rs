@@ -102,14 +102,15 @@ async fn deploy(
     Stack::deploy(emulator, tools, template, name, &all).await
 }
 
-/// The template to deploy. What the tests build is not fit for AWS, so it must
-/// not lie where a deployment would look: they get a copy of the template with
-/// a `target/lambda` of its own.
+/// The template to deploy. What is not built for AWS must not lie where a
+/// deployment would look: it gets a copy of the template with a `target/lambda`
+/// of its own.
 fn stage(workspace: &Workspace, profile: Profile) -> Result<PathBuf> {
-    if profile == Profile::Release {
-        return Ok(workspace.template());
-    }
-    let stage = workspace.scratch().join("e2e");
+    let stage = match profile {
+        Profile::Release => return Ok(workspace.template()),
+        Profile::EndToEnd => workspace.scratch().join("e2e"),
+        Profile::Watched => workspace.scratch().join("dev"),
+    };
     let template = stage.join("infra/template.yaml");
     let lambda = FUNCTIONS.map(|function| stage.join("target/lambda").join(function));
     for folder in [stage.join("infra")].iter().chain(&lambda) {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ops::cost::Load;
+use ops::dev::Dev;
 use ops::ending::Ending;
 use ops::journal::Journal;
 use ops::output::Format;
@@ -12,7 +13,7 @@ use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
-use ops::{cost, demo, journal, lint, poll, prove, up};
+use ops::{cost, demo, dev, journal, lint, poll, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -44,6 +45,8 @@ enum Command {
     },
     /// Shows what both functions have logged, of one job or of all.
     Logs(Journal),
+    /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
+    Dev(Dev),
     /// Takes messages from the queue to a consumer that `cargo lambda watch` runs.
     Poll(Poll),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
@@ -80,6 +83,7 @@ async fn run(command: Command) -> Result<Ending> {
         Command::Demo => demo::run(&workspace, progress).await?,
         Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
         Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
+        Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
         Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,
         Command::Lint => lint::run(&workspace, progress).await?,
         Command::Cost { load, format } => cost::print(load, format.style())?,

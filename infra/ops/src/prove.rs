@@ -1,5 +1,6 @@
 //! `cargo ops prove`: shows that the promises hold, for as long as one likes.
 
+mod dev;
 pub mod fuzz;
 pub mod infra;
 pub mod soak;
@@ -56,6 +57,9 @@ pub enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Changes a handler while `cargo ops dev` runs, and posts jobs until the
+    /// change shows.
+    Dev,
     /// Deploys and updates every set of parameters, and takes each action out
     /// of the policies.
     Infra,
@@ -77,6 +81,7 @@ pub async fn run(workspace: &Workspace, proof: Proof, progress: Progress) -> Res
         Proof::Soak { jobs, seed } => {
             soak::run(workspace, Plan { jobs, seed, with_crashes: true }, progress).await
         }
+        Proof::Dev => dev::run(workspace, progress).await,
         Proof::Infra => infra::run(workspace, progress).await,
     }
 }

@@ -24,6 +24,8 @@ pub struct Running {
     pub process: i32,
     /// Where its emulator answers.
     pub endpoint: String,
+    /// Where its API answers.
+    pub api: String,
     /// The stack's name.
     pub stack: String,
     /// What the stack is made of.
@@ -68,6 +70,7 @@ impl Announcement {
         let running = Running {
             process: std::process::id().try_into().context("no process has such a number")?,
             endpoint: local.emulator.endpoint(),
+            api: local.stack.api.base().to_owned(),
             stack: local.stack.name.clone(),
             outputs: local.stack.outputs.clone(),
         };
@@ -112,7 +115,9 @@ impl Running {
         let connection = Connection::emulator(&self.endpoint);
         // Whoever set it up has made them.
         let aws = AwsCli::new(Tools::prepared(workspace), connection.clone());
-        Stack::known(aws, connection, &self.stack, self.outputs)
+        let mut stack = Stack::known(aws, connection, &self.stack, self.outputs)?;
+        stack.api = stack.api.at(self.api);
+        Ok(stack)
     }
 }
 

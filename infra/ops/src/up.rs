@@ -74,7 +74,11 @@ async fn follow(
 }
 
 /// The functions' own variables, so that what runs elsewhere is set up the same.
-async fn variables(stack: &Stack) -> Result<BTreeMap<String, String>> {
+///
+/// # Errors
+///
+/// Lambda did not answer.
+pub async fn variables(stack: &Stack) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for function in [&stack.outputs.producer, &stack.outputs.consumer] {
         let mut arguments = vec!["lambda", "get-function-configuration", "--function-name"];

@@ -23,6 +23,12 @@ impl Workspace {
         Self { root: manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf() }
     }
 
+    /// A copy of it, elsewhere.
+    #[must_use]
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
     /// A file or folder of the repository.
     #[must_use]
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
