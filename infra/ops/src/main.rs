@@ -13,7 +13,7 @@ use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
-use ops::{cost, demo, dev, journal, lint, poll, prove, up};
+use ops::{cost, demo, dev, down, journal, lint, poll, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -43,6 +43,8 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Ends the `up` or `dev` that runs on this machine.
+    Down,
     /// Shows what both functions have logged, of one job or of all.
     Logs(Journal),
     /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
@@ -82,6 +84,7 @@ async fn run(command: Command) -> Result<Ending> {
     match command {
         Command::Demo => demo::run(&workspace, progress).await?,
         Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
+        Command::Down => return down::run(&workspace, progress).await,
         Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
         Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
         Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,
