@@ -10,6 +10,7 @@ pub mod connection;
 pub mod cost;
 pub mod demo;
 pub mod dev;
+pub mod doctor;
 pub mod down;
 pub mod emulator;
 pub mod ending;

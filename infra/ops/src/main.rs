@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use ops::cost::Load;
 use ops::dev::Dev;
+use ops::doctor::Doctor;
 use ops::ending::Ending;
 use ops::journal::Journal;
 use ops::output::Format;
@@ -13,7 +14,7 @@ use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::Workspace;
-use ops::{cost, demo, dev, down, journal, lint, poll, prove, up};
+use ops::{cost, demo, dev, doctor, down, journal, lint, poll, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -45,6 +46,8 @@ enum Command {
     },
     /// Ends the `up` or `dev` that runs on this machine.
     Down,
+    /// Checks this machine, and the settings of the stack if there is one.
+    Doctor(Doctor),
     /// Shows what both functions have logged, of one job or of all.
     Logs(Journal),
     /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
@@ -85,6 +88,7 @@ async fn run(command: Command) -> Result<Ending> {
         Command::Demo => demo::run(&workspace, progress).await?,
         Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
         Command::Down => return down::run(&workspace, progress).await,
+        Command::Doctor(doctor) => return doctor::run(&workspace, &doctor, progress).await,
         Command::Logs(journal) => return journal::run(&workspace, &journal, progress).await,
         Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
         Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,

@@ -17,6 +17,8 @@ pub struct Outputs {
     pub dead_letter_queue_url: String,
     /// `TableName`.
     pub table_name: String,
+    /// `AlarmTopicArn`.
+    pub alarm_topic: String,
     /// `ProducerFunction`.
     pub producer: String,
     /// `ConsumerFunction`.
@@ -43,6 +45,7 @@ impl Outputs {
             queue_url: find("QueueUrl")?,
             dead_letter_queue_url: find("DeadLetterQueueUrl")?,
             table_name: find("TableName")?,
+            alarm_topic: find("AlarmTopicArn")?,
             producer: find("ProducerFunction")?,
             consumer: find("ConsumerFunction")?,
         })

@@ -52,6 +52,12 @@ impl Target {
         Ok(stack)
     }
 
+    /// Whether it is one on AWS.
+    #[must_use]
+    pub const fn is_named(&self) -> bool {
+        self.stack.is_some()
+    }
+
     fn running(&self, workspace: &Workspace) -> Result<Running> {
         anyhow::ensure!(
             self.profile.is_none() && self.region.is_none(),

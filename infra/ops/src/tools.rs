@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::workspace::{Workspace, search_path};
 
 /// The oldest Python that every pinned tool supports.
-const OLDEST_PYTHON: (u32, u32) = (3, 11);
+pub const OLDEST_PYTHON: (u32, u32) = (3, 11);
 
 /// Between two looks at whether another one has made `.venv`.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);

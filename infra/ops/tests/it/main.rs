@@ -18,6 +18,7 @@ mod code_update;
 mod command_line;
 mod contract;
 mod crashes;
+mod diagnosis;
 mod down;
 mod emails;
 mod expansion;

@@ -1,0 +1,401 @@
+//! What a deployment has to be like, whoever has changed it by hand.
+//!
+//! The template makes it so. Each rule says which promise, or which rule of AWS, is
+//! behind it.
+
+use super::deployed::{Deployed, Function};
+use super::{Finding, Grade};
+use crate::mapping::Mapping;
+
+/// AWS asks for six times the function's timeout, so that Lambda can retry a
+/// throttled batch while it stays hidden:
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+const VISIBILITY_FACTOR: u64 = 6;
+
+/// Less is what AWS refuses for a mapping.
+const LEAST_CONCURRENCY: u64 = 2;
+
+/// Receives are counted before any code runs: with fewer, a throttled invocation
+/// alone would march a sound message into the dead-letter queue.
+const LEAST_RECEIVES: u64 = 3;
+
+/// CPU comes with memory, and below this a start takes longer than it saves.
+const LEAST_MEMORY: u64 = 256;
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// Holds every rule against a deployment.
+#[must_use]
+pub fn judge(deployed: &Deployed) -> Vec<Finding> {
+    let mut findings = vec![the_mapping(deployed)];
+    if let [mapping] = &*deployed.mappings {
+        findings.extend([
+            takes_messages(mapping, deployed.is_on_aws),
+            reports_failures(mapping),
+            concurrency(mapping, &deployed.consumer),
+            visibility(deployed, mapping),
+        ]);
+    }
+    findings.extend([
+        dead_letters(deployed),
+        receives(deployed),
+        dead_letters_life(deployed),
+        entries_life(deployed),
+        told(&deployed.consumer, "FUNCTION_TIMEOUT_SECONDS", "timeout", deployed.consumer.timeout),
+        told(
+            &deployed.consumer,
+            "QUEUE_RETENTION_SECONDS",
+            "queue's retention",
+            deployed.queue.retention,
+        ),
+        memory(deployed),
+    ]);
+    if deployed.is_on_aws {
+        findings.extend([expiry(deployed), alarms(deployed)]);
+    }
+    findings
+}
+
+fn the_mapping(deployed: &Deployed) -> Finding {
+    let count = deployed.mappings.len();
+    let (grade, found, mend) = match count {
+        0 => (
+            Grade::Problem,
+            "nothing takes messages from the queue to the consumer".to_owned(),
+            "deploy the template again; it makes the mapping",
+        ),
+        1 => (Grade::Ok, "one, from the queue to the consumer".to_owned(), ""),
+        _ => (
+            Grade::Problem,
+            format!("{count} share the queue's messages"),
+            "`aws lambda list-event-source-mappings`, and delete what the template did not make",
+        ),
+    };
+    Finding::check("event source mapping", count == 1, grade, found, mend)
+}
+
+fn takes_messages(mapping: &Mapping, is_on_aws: bool) -> Finding {
+    // In the emulator, `cargo ops dev` and `poll` have switched it off on purpose.
+    let grade = if is_on_aws { Grade::Problem } else { Grade::Warning };
+    Finding::check(
+        "mapping's state",
+        mapping.is_on(),
+        grade,
+        mapping.state.clone(),
+        format!(
+            "{}, unless `cargo ops poll` or `dev` runs, which switch it off",
+            update(mapping, "--enabled")
+        ),
+    )
+}
+
+fn reports_failures(mapping: &Mapping) -> Finding {
+    let found = if mapping.reports_failures {
+        "only what failed comes back"
+    } else {
+        "Lambda ignores the consumer's list and deletes failed records: jobs are lost"
+    };
+    let mend = update(mapping, "--function-response-types ReportBatchItemFailures");
+    Finding::check("failed records", mapping.reports_failures, Grade::Problem, found, mend)
+}
+
+fn concurrency(mapping: &Mapping, consumer: &Function) -> Finding {
+    const WHAT: &str = "concurrency";
+    let Some(maximum) = mapping.maximum_concurrency else {
+        let mend = update(mapping, "--scaling-config MaximumConcurrency=10");
+        let found = "the mapping has no limit, so a backlog may use up the account's";
+        return Finding::check(WHAT, false, Grade::Warning, found, mend);
+    };
+    let reserved = consumer.reserved.unwrap_or(u64::MAX);
+    let found = match consumer.reserved {
+        Some(reserved) => format!("{maximum} batches at a time, {reserved} set aside"),
+        None => format!("{maximum} batches at a time"),
+    };
+    let mend = format!(
+        "what is set aside >= the mapping's MaximumConcurrency >= {LEAST_CONCURRENCY}; else the \
+         pollers receive what cannot run, and each refusal costs a receive"
+    );
+    let is_ok = reserved >= maximum && maximum >= LEAST_CONCURRENCY;
+    Finding::check(WHAT, is_ok, Grade::Problem, found, mend)
+}
+
+fn visibility(deployed: &Deployed, mapping: &Mapping) -> Finding {
+    let (timeout, visibility) = (deployed.consumer.timeout, deployed.queue.visibility);
+    let least = VISIBILITY_FACTOR * timeout + mapping.window;
+    Finding::check(
+        "visibility timeout",
+        visibility >= least,
+        Grade::Problem,
+        format!(
+            "{visibility} s, for a timeout of {timeout} s and a window of {} s",
+            mapping.window
+        ),
+        set(&deployed.queue.url, "VisibilityTimeout", least),
+    )
+}
+
+fn dead_letters(deployed: &Deployed) -> Finding {
+    let wanted = &deployed.dead_letters.arn;
+    let target = deployed.queue.redrive.as_ref().map(|(target, _)| target);
+    let found = target.map_or("none: what fails is tried until SQS deletes it", String::as_str);
+    let mend = "deploy the template again; its redrive policy names the stack's own";
+    Finding::check("dead-letter queue", target == Some(wanted), Grade::Problem, found, mend)
+}
+
+fn receives(deployed: &Deployed) -> Finding {
+    const WHAT: &str = "receives";
+    let queue = deployed.queue.redrive.as_ref().map(|(_, count)| *count);
+    let consumer = deployed.consumer.number("MAX_RECEIVE_COUNT");
+    let show = |count: Option<u64>| count.map_or("none".to_owned(), |count| count.to_string());
+    let found = format!("queue {}, consumer {}", show(queue), show(consumer));
+    if queue != consumer {
+        let mend = "deploy the template again; the consumer has to know which receive is the last";
+        return Finding::check(WHAT, false, Grade::Problem, found, mend);
+    }
+    let mend = format!("deploy with MaxReceiveCount={LEAST_RECEIVES} or more");
+    Finding::check(WHAT, queue >= Some(LEAST_RECEIVES), Grade::Warning, found, mend)
+}
+
+fn dead_letters_life(deployed: &Deployed) -> Finding {
+    let (queue, letters) = (deployed.queue.retention, deployed.dead_letters.retention);
+    Finding::check(
+        "dead letters' life",
+        letters > queue,
+        Grade::Problem,
+        format!("{}, the queue's {}", days(letters), days(queue)),
+        // Its age goes on counting from when the message was first sent.
+        set(&deployed.dead_letters.url, "MessageRetentionPeriod", 14 * SECONDS_PER_DAY),
+    )
+}
+
+fn entries_life(deployed: &Deployed) -> Finding {
+    let both = deployed.queue.retention + deployed.dead_letters.retention;
+    let life = |function: &Function| {
+        function.number("ENTRY_TTL_DAYS").unwrap_or_default().saturating_mul(SECONDS_PER_DAY)
+    };
+    let least = life(&deployed.producer).min(life(&deployed.consumer));
+    Finding::check(
+        "entries' life",
+        least > both,
+        Grade::Problem,
+        format!("{}, both queues' {}", days(least), days(both)),
+        format!(
+            "ENTRY_TTL_DAYS over {} in both functions, or a redrive may run a job again that has \
+             succeeded",
+            both / SECONDS_PER_DAY
+        ),
+    )
+}
+
+/// The consumer counts on what it is told.
+fn told(consumer: &Function, variable: &str, what: &'static str, is: u64) -> Finding {
+    let told = consumer.number(variable);
+    Finding::check(
+        what,
+        told == Some(is),
+        Grade::Problem,
+        match told {
+            Some(told) if told == is => format!("{is} s, as the consumer is told"),
+            Some(told) => format!("{is} s, and the consumer is told {told} s"),
+            None => format!("{is} s, and the consumer is not told"),
+        },
+        format!("deploy the template again, or set {variable}={is}"),
+    )
+}
+
+fn memory(deployed: &Deployed) -> Finding {
+    let (producer, consumer) = (deployed.producer.memory, deployed.consumer.memory);
+    Finding::check(
+        "memory",
+        producer.min(consumer) >= LEAST_MEMORY,
+        Grade::Warning,
+        format!("producer {producer} MB, consumer {consumer} MB"),
+        format!("{LEAST_MEMORY} MB or more: CPU comes with it, and a start needs some"),
+    )
+}
+
+fn expiry(deployed: &Deployed) -> Finding {
+    let found = deployed.expires_by.as_deref();
+    Finding::check(
+        "expiry of entries",
+        found == Some("expires_at"),
+        Grade::Warning,
+        found.map_or("none: the table only grows".to_owned(), |name| format!("by {name}")),
+        "deploy the template again; it lets DynamoDB delete by expires_at",
+    )
+}
+
+fn alarms(deployed: &Deployed) -> Finding {
+    let count = deployed.subscribers;
+    Finding::check(
+        "alarms",
+        count > 0,
+        Grade::Warning,
+        format!("{count} subscribers"),
+        "deploy with AlarmEmail and confirm the e-mail, or subscribe something to AlarmTopicArn",
+    )
+}
+
+fn update(mapping: &Mapping, change: &str) -> String {
+    format!("`aws lambda update-event-source-mapping --uuid {} {change}`", mapping.uuid)
+}
+
+fn set(queue_url: &str, attribute: &str, value: u64) -> String {
+    format!(
+        "`aws sqs set-queue-attributes --queue-url {queue_url} --attributes {attribute}={value}`"
+    )
+}
+
+fn days(seconds: u64) -> String {
+    if seconds.is_multiple_of(SECONDS_PER_DAY) {
+        format!("{} days", seconds / SECONDS_PER_DAY)
+    } else {
+        format!("{seconds} s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::doctor::deployed::Queue;
+
+    fn sound() -> Deployed {
+        let variables = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
+            all.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        Deployed {
+            is_on_aws: true,
+            mappings: vec![Mapping {
+                uuid: "u".to_owned(),
+                state: "Enabled".to_owned(),
+                batch_size: 10,
+                window: 1,
+                reports_failures: true,
+                maximum_concurrency: Some(10),
+            }],
+            queue: Queue {
+                url: "queue".to_owned(),
+                arn: "arn:queue".to_owned(),
+                visibility: 181,
+                retention: 4 * SECONDS_PER_DAY,
+                redrive: Some(("arn:letters".to_owned(), 5)),
+            },
+            dead_letters: Queue {
+                url: "letters".to_owned(),
+                arn: "arn:letters".to_owned(),
+                retention: 14 * SECONDS_PER_DAY,
+                ..Queue::default()
+            },
+            producer: Function {
+                memory: 256,
+                variables: variables(&[("ENTRY_TTL_DAYS", "30")]),
+                ..Function::default()
+            },
+            consumer: Function {
+                name: "consumer".to_owned(),
+                timeout: 30,
+                memory: 256,
+                variables: variables(&[
+                    ("ENTRY_TTL_DAYS", "30"),
+                    ("MAX_RECEIVE_COUNT", "5"),
+                    ("FUNCTION_TIMEOUT_SECONDS", "30"),
+                    ("QUEUE_RETENTION_SECONDS", "345600"),
+                ]),
+                reserved: Some(10),
+            },
+            expires_by: Some("expires_at".to_owned()),
+            subscribers: 1,
+        }
+    }
+
+    /// What is not as it should be.
+    fn complaints(deployed: &Deployed) -> Vec<(&'static str, Grade)> {
+        let findings = judge(deployed).into_iter();
+        findings
+            .filter(|finding| finding.grade != Grade::Ok)
+            .inspect(|finding| assert!(finding.mend.is_some(), "{finding:?}"))
+            .map(|finding| (finding.what, finding.grade))
+            .collect()
+    }
+
+    #[test]
+    fn what_the_template_makes_is_sound() {
+        assert_eq!(complaints(&sound()), []);
+        let unreserved =
+            Deployed { consumer: Function { reserved: None, ..sound().consumer }, ..sound() };
+        assert_eq!(complaints(&unreserved), []);
+    }
+
+    #[test]
+    fn every_broken_setting_is_found_and_only_that() {
+        use Grade::{Problem, Warning};
+        type Break = fn(&mut Deployed);
+        let table: &[(&str, Grade, Break)] = &[
+            ("event source mapping", Problem, |it| it.mappings.clear()),
+            ("event source mapping", Problem, |it| it.mappings.push(it.mappings[0].clone())),
+            ("mapping's state", Problem, |it| it.mappings[0].state = "Disabled".to_owned()),
+            ("mapping's state", Problem, |it| it.mappings[0].state = "Disabling".to_owned()),
+            ("failed records", Problem, |it| it.mappings[0].reports_failures = false),
+            ("concurrency", Warning, |it| it.mappings[0].maximum_concurrency = None),
+            ("concurrency", Problem, |it| it.mappings[0].maximum_concurrency = Some(1)),
+            ("concurrency", Problem, |it| it.mappings[0].maximum_concurrency = Some(11)),
+            ("concurrency", Problem, |it| it.consumer.reserved = Some(9)),
+            ("visibility timeout", Problem, |it| it.queue.visibility = 180),
+            ("visibility timeout", Problem, |it| it.mappings[0].window = 2),
+            ("dead-letter queue", Problem, |it| it.dead_letters.arn = "arn:other".to_owned()),
+            ("receives", Problem, |it| it.queue.redrive.as_mut().unwrap().1 = 4),
+            ("receives", Problem, |it| {
+                it.consumer.variables.remove("MAX_RECEIVE_COUNT");
+            }),
+            ("receives", Warning, |it| {
+                it.queue.redrive.as_mut().unwrap().1 = 2;
+                it.consumer.variables.insert("MAX_RECEIVE_COUNT".to_owned(), "2".to_owned());
+            }),
+            ("dead letters' life", Problem, |it| {
+                it.dead_letters.retention = it.queue.retention;
+            }),
+            ("entries' life", Problem, |it| {
+                it.producer.variables.insert("ENTRY_TTL_DAYS".to_owned(), "18".to_owned());
+            }),
+            ("entries' life", Problem, |it| {
+                it.consumer.variables.remove("ENTRY_TTL_DAYS");
+            }),
+            ("timeout", Problem, |it| {
+                let name = "FUNCTION_TIMEOUT_SECONDS".to_owned();
+                it.consumer.variables.insert(name, "31".to_owned());
+            }),
+            ("queue's retention", Problem, |it| {
+                it.consumer.variables.remove("QUEUE_RETENTION_SECONDS");
+            }),
+            ("memory", Warning, |it| it.consumer.memory = 128),
+            ("memory", Warning, |it| it.producer.memory = 128),
+            ("expiry of entries", Warning, |it| it.expires_by = None),
+            ("expiry of entries", Warning, |it| it.expires_by = Some("ttl".to_owned())),
+            ("alarms", Warning, |it| it.subscribers = 0),
+        ];
+        for (what, grade, break_it) in table {
+            let mut deployed = sound();
+            break_it(&mut deployed);
+            assert_eq!(complaints(&deployed), [(*what, *grade)], "{what}");
+        }
+    }
+
+    #[test]
+    fn without_a_redrive_policy_the_consumer_waits_for_a_last_receive_in_vain() {
+        let deployed = Deployed { queue: Queue { redrive: None, ..sound().queue }, ..sound() };
+        let expected = [("dead-letter queue", Grade::Problem), ("receives", Grade::Problem)];
+        assert_eq!(complaints(&deployed), expected);
+    }
+
+    /// It expires nothing and tells nobody, and nobody can mend that.
+    #[test]
+    fn the_emulator_is_not_held_to_what_it_does_not_do() {
+        let mut deployed =
+            Deployed { is_on_aws: false, expires_by: None, subscribers: 0, ..sound() };
+        assert_eq!(complaints(&deployed), []);
+        deployed.mappings[0].state = "Disabled".to_owned();
+        assert_eq!(complaints(&deployed), [("mapping's state", Grade::Warning)]);
+    }
+}
