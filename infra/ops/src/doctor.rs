@@ -99,7 +99,8 @@ async fn of_the_stack(workspace: &Workspace, target: &Target, progress: Progress
     }
     let deployed = async {
         let stack = target.find(workspace, progress).await?;
-        Ok::<_, anyhow::Error>((stack.name.clone(), Deployed::read(&stack).await?))
+        let deployed = Deployed::read(&stack).await?;
+        Ok::<_, anyhow::Error>((stack.name, deployed))
     };
     match deployed.await {
         Ok((name, deployed)) => {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 
+use crate::functions::FUNCTIONS;
 use crate::log_line;
 use crate::logs::Line;
 use crate::output::Style;
@@ -175,8 +176,8 @@ pub fn show(style: Style, line: String) -> Option<String> {
     };
     // The code's module, of which the crate is the first part.
     let target = event.get("target").and_then(Value::as_str).unwrap_or_default();
-    let function = target.split("::").next().filter(|name| !name.is_empty()).unwrap_or("watch");
-    log_line::show(style, function, &line)
+    let function = target.split("::").next().filter(|name| FUNCTIONS.contains(name));
+    log_line::show(style, function.unwrap_or("watch"), &line)
 }
 
 #[cfg(test)]

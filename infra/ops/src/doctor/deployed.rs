@@ -77,15 +77,20 @@ impl Deployed {
     /// One of them did not answer, or we may not ask it.
     pub async fn read(stack: &Stack) -> Result<Self> {
         let outputs = &stack.outputs;
-        let (mappings, queue, dead_letters, producer, consumer, expires_by, subscribers) = tokio::try_join!(
-            Mapping::all(stack),
-            queue(stack, &outputs.queue_url),
-            queue(stack, &outputs.dead_letter_queue_url),
-            function(stack, &outputs.producer),
-            function(stack, &outputs.consumer),
-            expires_by(stack),
-            subscribers(stack),
-        )?;
+        // On the heap: seven futures in one are larger than a caller's stack likes.
+        let answers = Box::pin(async {
+            tokio::try_join!(
+                Mapping::all(stack),
+                queue(stack, &outputs.queue_url),
+                queue(stack, &outputs.dead_letter_queue_url),
+                function(stack, &outputs.producer),
+                function(stack, &outputs.consumer),
+                expires_by(stack),
+                subscribers(stack),
+            )
+        });
+        let (mappings, queue, dead_letters, producer, consumer, expires_by, subscribers) =
+            answers.await?;
         let is_on_aws = stack.connection.endpoint().is_none();
         Ok(Self {
             is_on_aws,

@@ -38,18 +38,19 @@ pub fn record(message: &Message, queue_arn: &str, region: &str) -> Value {
 }
 
 fn attribute(value: &MessageAttributeValue) -> Value {
-    let mut attribute = json!({
-        "stringListValues": [],
-        "binaryListValues": [],
-        "dataType": value.data_type(),
-    });
+    let mut attribute = Map::from_iter([
+        ("stringListValues".to_owned(), json!([])),
+        ("binaryListValues".to_owned(), json!([])),
+        ("dataType".to_owned(), json!(value.data_type())),
+    ]);
     if let Some(text) = value.string_value() {
-        attribute["stringValue"] = json!(text);
+        attribute.insert("stringValue".to_owned(), json!(text));
     }
     if let Some(bytes) = value.binary_value() {
-        attribute["binaryValue"] = json!(aws_smithy_types::base64::encode(bytes));
+        let bytes = aws_smithy_types::base64::encode(bytes);
+        attribute.insert("binaryValue".to_owned(), json!(bytes));
     }
-    attribute
+    Value::Object(attribute)
 }
 
 /// Splits records into events that Lambda would take.

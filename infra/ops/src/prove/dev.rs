@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tokio::process::Command;
+use tokio::time::timeout;
 
+use crate::api::Answer;
 use crate::dev::{Dev, InnerLoop};
 use crate::emulator;
 use crate::output::{Style, print};
@@ -25,8 +27,9 @@ use crate::workspace::Workspace;
 /// Compiling both functions and all that they depend on, on a machine that is busy.
 const COMPILING: Duration = Duration::from_mins(20);
 
-/// A job that has to wait for nothing but itself.
-const RUNNING: Duration = Duration::from_mins(2);
+/// An answer from what is compiled. A request that the old process had in hand when
+/// it was replaced is never answered.
+const ANSWERING: Duration = Duration::from_secs(30);
 
 /// What is changed: the handler no longer passes on the title that it was given.
 const HANDLER: &str = "consumer/src/jobs/report.rs";
@@ -71,7 +74,7 @@ async fn change(stack: &Stack, copy: &Workspace) -> Result<String> {
     fs::write(&handler, code.replace(BEFORE, AFTER)).context("could not change the handler")?;
     let start = Instant::now();
     eventually(COMPILING, "the change shows", async || {
-        let title = title(stack, &request, COMPILING).await?;
+        let title = title(stack, &request, ANSWERING).await?;
         Ok((title == "Changed while it ran").then_some(()))
     })
     .await?;
@@ -83,21 +86,24 @@ async fn change(stack: &Stack, copy: &Workspace) -> Result<String> {
     ))
 }
 
-/// The title in the result of a job.
-async fn title(stack: &Stack, request: &str, compiling: Duration) -> Result<String> {
-    // The watched producer is being compiled, or started anew, where there is none.
-    let id = eventually(compiling, "a job is accepted", async || {
-        let answer = stack.api.post_job(request, None).await;
-        Ok(answer.ok().filter(|it| it.status == 202).map(|it| it.id().map(str::to_owned)))
+/// The title in the result of a job; `patience` is for each answer.
+async fn title(stack: &Stack, request: &str, patience: Duration) -> Result<String> {
+    let id = eventually(COMPILING, "a job is accepted", async || {
+        let answer = within(patience, stack.api.post_job(request, None)).await;
+        Ok(answer.filter(|it| it.status == 202).map(|it| it.id().map(str::to_owned)))
     })
     .await??;
-    let job = eventually(compiling + RUNNING, "the job has ended", async || {
-        let answer = stack.api.job(&id).await;
-        Ok(answer.ok().filter(|it| it.text("/state") == "succeeded"))
+    let job = eventually(COMPILING, "the job has ended", async || {
+        let answer = within(ANSWERING, stack.api.job(&id)).await;
+        Ok(answer.filter(|it| it.text("/state") == "succeeded"))
     })
     .await?;
     let title = job.body.pointer("/result/title").and_then(Value::as_str);
     Ok(title.context("the report has no title")?.to_owned())
+}
+
+async fn within(patience: Duration, call: impl Future<Output = Result<Answer>>) -> Option<Answer> {
+    timeout(patience, call).await.ok()?.ok()
 }
 
 /// What git knows of, as it is on disk.
@@ -115,7 +121,8 @@ async fn copy_to(workspace: &Workspace, copy: &Workspace) -> Result<()> {
     symlink(workspace.venv(), copy.venv()).context("could not share .venv")?;
     let config = copy.path(".cargo/config.toml");
     let text = fs::read_to_string(&config).context("could not read .cargo/config.toml")?;
-    let text = format!("{text}\n[build]\ntarget-dir = {:?}\n", workspace.path("target"));
+    let target = workspace.path("target");
+    let text = format!("{text}\n[build]\ntarget-dir = \"{}\"\n", target.display());
     fs::write(&config, text).context("could not write .cargo/config.toml")
 }
 

@@ -90,39 +90,40 @@ fn response(status: u16, body: &str) -> Response<Full<Bytes>> {
     Response::builder().status(status).body(body.to_owned().into()).unwrap()
 }
 
-/// Polls until so many records are handled; what came back, by body.
-async fn poll(stack: &Stack, answers: Answers, bodies: &[&str]) -> (Vec<Value>, Vec<String>) {
-    let watched = Watched::start(answers).await;
-    let poller = Poller::new(stack, &watched.url).await.unwrap();
-    let bodies: Vec<_> = bodies.iter().map(|&body| body.to_owned()).collect();
-    send_all(stack, &bodies).await.unwrap();
+/// What a poller told of its batches: how many records, and which came back.
+type Told = Mutex<Vec<(usize, Vec<String>)>>;
+
+/// Sends messages, waits until they are handled, and returns the bodies of those
+/// that come back.
+async fn back(stack: &Stack, watched: &Watched, told: &Told, bodies: &[&str]) -> Vec<String> {
+    let all: Vec<_> = bodies.iter().map(|&body| body.to_owned()).collect();
+    send_all(stack, &all).await.unwrap();
     let (mut handled, mut back) = (0, Vec::new());
-    let told = Mutex::new(Vec::new());
-    let following = poller.follow(|event| {
-        if let Event::Batch { records, back, .. } = event {
-            told.lock().unwrap().push((*records, back.clone()));
-        }
-        Ok(())
-    });
-    let done = eventually(PATIENCE, "all are handled", async || {
+    eventually(PATIENCE, "all are handled", async || {
         for (records, ids) in told.lock().unwrap().drain(..) {
             handled += records;
             back.extend(ids);
         }
         Ok((handled == bodies.len()).then_some(()))
-    });
-    tokio::select! {
-        ended = following => panic!("it ended: {ended:?}"),
-        done = done => done.unwrap(),
-    }
-    let records: Vec<_> = watched.batches().concat();
+    })
+    .await
+    .unwrap();
+    let records = watched.batches().concat();
     let body = |id: &String| {
         let record = records.iter().find(|record| record["messageId"] == **id).unwrap();
         record["body"].as_str().unwrap().to_owned()
     };
     let mut back: Vec<_> = back.iter().map(body).collect();
     back.sort();
-    (records, back)
+    back
+}
+
+/// Sets for how many seconds a received message is hidden.
+async fn hide(stack: &Stack, seconds: u32) {
+    let queue = stack.outputs.queue_url.as_str();
+    let visibility = format!("VisibilityTimeout={seconds}");
+    let change = ["sqs", "set-queue-attributes", "--queue-url", queue, "--attributes", &visibility];
+    stack.aws.call(&change).await.unwrap();
 }
 
 async fn in_flight(stack: &Stack) -> u32 {
@@ -131,11 +132,21 @@ async fn in_flight(stack: &Stack) -> u32 {
     depth.in_flight
 }
 
-fn failed(records: &[Value], is_failed: impl Fn(&Value) -> bool) -> Answer {
-    let failures = records.iter().filter(|&record| is_failed(&record["body"]));
-    let failures: Vec<_> =
-        failures.map(|record| json!({ "itemIdentifier": record["messageId"] })).collect();
-    Answer::Body(json!({ "batchItemFailures": failures }))
+/// Answers in every way, as the first record asks for.
+fn as_the_body_says(records: &[Value]) -> Answer {
+    match records[0]["body"].as_str().unwrap() {
+        "all done" => Answer::Body(Value::Null),
+        "unknown 1" | "unknown 2" => {
+            Answer::Body(json!({ "batchItemFailures": [{ "itemIdentifier": "unknown" }] }))
+        }
+        "error" => Answer::Status(500),
+        _ => {
+            let failed = records.iter().filter(|record| record["body"] == "failed");
+            let failed: Vec<_> =
+                failed.map(|record| json!({ "itemIdentifier": record["messageId"] })).collect();
+            Answer::Body(json!({ "batchItemFailures": failed }))
+        }
+    }
 }
 
 #[test]
@@ -143,35 +154,42 @@ fn what_is_done_is_deleted_and_the_rest_comes_back() {
     end_to_end(async |local| {
         let stack = local.another_stack("polled", &PARAMETERS).await.unwrap();
         Mapping::of(&stack).await.unwrap().switch_off(&stack).await.unwrap();
-
-        let (records, back) =
-            poll(&stack, |records| failed(records, |body| body == "b"), &["a", "b", "c"]).await;
-        assert_eq!(back, ["b"]);
-        assert_eq!(in_flight(&stack).await, 1);
+        // What comes back does so after this test.
+        hide(&stack, 3600).await;
+        let watched = Watched::start(as_the_body_says).await;
+        let poller = Poller::new(&stack, &watched.url).await.unwrap();
+        let told = Told::default();
+        let following = poller.follow(|event| {
+            if let Event::Batch { records, back, .. } = event {
+                told.lock().unwrap().push((*records, back.clone()));
+            }
+            Ok(())
+        });
+        let story = async {
+            let back = async |bodies: &[&str]| back(&stack, &watched, &told, bodies).await;
+            assert_eq!(back(&["one", "failed", "two"]).await, ["failed"]);
+            assert_eq!(in_flight(&stack).await, 1);
+            assert_eq!(back(&["all done"]).await, [""; 0]);
+            assert_eq!(in_flight(&stack).await, 1);
+            assert_eq!(back(&["unknown 1", "unknown 2"]).await, ["unknown 1", "unknown 2"]);
+            assert_eq!(in_flight(&stack).await, 3);
+            assert_eq!(back(&["error"]).await, ["error"]);
+            assert_eq!(in_flight(&stack).await, 4);
+        };
+        tokio::select! {
+            ended = following => panic!("it ended: {ended:?}"),
+            () = story => {}
+        }
         let sample = std::fs::read("../../events/sqs-report.json").unwrap();
         let sample: Value = serde_json::from_slice(&sample).unwrap();
         let keys = |value: &Value| {
             value.as_object().unwrap().keys().map(ToOwned::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(keys(&records[0]), keys(&sample["Records"][0]));
+        let record = &watched.batches().concat()[0];
+        assert_eq!(keys(record), keys(&sample["Records"][0]));
         for name in keys(&sample["Records"][0]["attributes"]) {
-            assert!(records[0]["attributes"][&name].is_string(), "{name}");
+            assert!(record["attributes"][&name].is_string(), "{name}");
         }
-
-        let (_, back) = poll(&stack, |_| Answer::Body(Value::Null), &["d"]).await;
-        assert_eq!(back, [""; 0]);
-        assert_eq!(in_flight(&stack).await, 1);
-
-        let unknown = |_: &[Value]| {
-            Answer::Body(json!({ "batchItemFailures": [{ "itemIdentifier": "unknown" }] }))
-        };
-        let (_, back) = poll(&stack, unknown, &["e", "f"]).await;
-        assert_eq!(back, ["e", "f"]);
-        assert_eq!(in_flight(&stack).await, 3);
-
-        let (_, back) = poll(&stack, |_| Answer::Status(500), &["g"]).await;
-        assert_eq!(back, ["g"]);
-        assert_eq!(in_flight(&stack).await, 4);
     });
 }
 
@@ -179,11 +197,8 @@ fn what_is_done_is_deleted_and_the_rest_comes_back() {
 fn a_message_survives_a_poller_that_is_killed_and_the_mapping_goes_on() {
     end_to_end(async |local| {
         let stack = local.another_stack("poll-killed", &PARAMETERS).await.unwrap();
-        let queue = &stack.outputs.queue_url;
         // It comes back soon.
-        let change = ["sqs", "set-queue-attributes", "--queue-url", queue];
-        let change = [&change[..], &["--attributes", "VisibilityTimeout=5"]].concat();
-        stack.aws.call(&change).await.unwrap();
+        hide(&stack, 5).await;
 
         let watched = Watched::start(|_| Answer::Never).await;
         let mut command = ops(local, &stack, &["poll", "--json", "--watch", &watched.url]);
