@@ -12,6 +12,12 @@ use crate::outputs::Outputs;
 use crate::sign::sign_request;
 use crate::stack::eventually;
 
+/// API Gateway lets no answer take longer than 30 s.
+const ANSWER_WITHIN: Duration = Duration::from_secs(35);
+
+/// More than a connection across the world takes.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
 /// How a client says who it is.
 #[derive(Clone, Debug)]
 pub enum Caller {
@@ -41,6 +47,10 @@ pub struct Answer {
     pub content_type: String,
     /// The body; `null` if there was none.
     pub body: Value,
+    /// The body as it came, digit for digit.
+    pub raw: String,
+    /// When it makes sense to ask again.
+    pub retry_after: Option<Duration>,
     /// From sending the request to having the whole answer.
     pub took: Duration,
 }
@@ -70,7 +80,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// No region is known.
+    /// No region is known, or the machine's certificates cannot be read.
     pub fn of_stack(connection: &Connection, outputs: &Outputs) -> Result<Self> {
         let base = match connection.endpoint() {
             // The address AWS would use needs a DNS server; the emulator takes the
@@ -84,7 +94,11 @@ impl Api {
             base,
             region: connection.region()?.to_owned(),
             caller: Caller::Anyone,
-            client: reqwest::Client::new(),
+            client: reqwest::Client::builder()
+                .connect_timeout(CONNECT_WITHIN)
+                .timeout(ANSWER_WITHIN)
+                .build()
+                .context("could not set up an HTTP client")?,
         })
     }
 
@@ -193,13 +207,16 @@ async fn read(response: reqwest::Response, start: Instant) -> Result<Answer> {
     let content_type = response.headers().get("content-type");
     let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = content_type.split(';').next().unwrap_or_default().to_owned();
-    let bytes = response.bytes().await.context("the API's answer broke off")?;
+    let retry_after = response.headers().get("retry-after");
+    let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+    let raw = response.text().await.context("the API's answer broke off")?;
     let took = start.elapsed();
-    let body = if bytes.is_empty() {
+    let body = if raw.is_empty() {
         Value::Null
     } else {
-        serde_json::from_slice(&bytes)
+        serde_json::from_str(&raw)
             .with_context(|| format!("the API answered {status} with something else than JSON"))?
     };
-    Ok(Answer { status, content_type, body, took })
+    let retry_after = retry_after.map(Duration::from_secs);
+    Ok(Answer { status, content_type, body, raw, retry_after, took })
 }

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod aws;
+pub mod completions;
 pub mod connection;
 pub mod cost;
 pub mod demo;
@@ -13,6 +14,7 @@ pub mod emulator;
 pub mod ending;
 pub mod evidence;
 pub mod functions;
+pub mod jobs;
 pub mod lint;
 pub mod living;
 pub mod local;
@@ -26,6 +28,7 @@ pub mod prices;
 pub mod process;
 pub mod progress;
 pub mod prove;
+pub mod queue;
 pub mod receivers;
 pub mod role;
 pub mod running;

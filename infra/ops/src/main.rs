@@ -3,13 +3,20 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use ops::completions::Shell;
 use ops::cost::Load;
+use ops::ending::Ending;
+use ops::jobs::cancel::Cancel;
+use ops::jobs::status::Status;
+use ops::jobs::submit::Submit;
+use ops::jobs::watch::Watch;
 use ops::output::Format;
 use ops::progress::Progress;
 use ops::prove::Proof;
+use ops::queue::Queue;
 use ops::workspace::Workspace;
-use ops::{cost, demo, lint, prove, up};
+use ops::{completions, cost, demo, jobs, lint, prove, queue, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -25,7 +32,7 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 it failed, and stderr says why; 2 it was called wrongly;
-130 it was interrupted.";
+3 it waited for jobs, and not all of them succeeded; 130 it was interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -51,6 +58,16 @@ enum Command {
     /// Shows that the promises hold, for as long as one likes.
     #[command(subcommand)]
     Prove(Proof),
+    Submit(Submit),
+    Status(Status),
+    Watch(Watch),
+    Cancel(Cancel),
+    Queue(Queue),
+    /// Writes what makes a shell complete `cargo ops`, to stdout.
+    #[command(after_long_help = completions::HELP)]
+    Completions {
+        shell: Shell,
+    },
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -58,7 +75,7 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     // Whichever comes second is dropped, and with it everything it started.
     let result = tokio::select! {
-        result = run(cli.command) => result.map(|()| ExitCode::SUCCESS),
+        result = run(cli.command) => result.map(ExitCode::from),
         result = stopped() => result.map(|()| ExitCode::from(INTERRUPTED)),
     };
     result.unwrap_or_else(|error| {
@@ -67,15 +84,22 @@ async fn main() -> ExitCode {
     })
 }
 
-async fn run(command: Command) -> Result<()> {
+async fn run(command: Command) -> Result<Ending> {
     let (workspace, progress) = (Workspace::here(), Progress::detect());
     match command {
-        Command::Demo => demo::run(&workspace, progress).await,
-        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await,
-        Command::Lint => lint::run(&workspace, progress).await,
-        Command::Cost { load, format } => cost::print(load, format.style()),
-        Command::Prove(proof) => prove::run(&workspace, proof, progress).await,
+        Command::Demo => demo::run(&workspace, progress).await?,
+        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
+        Command::Lint => lint::run(&workspace, progress).await?,
+        Command::Cost { load, format } => cost::print(load, format.style())?,
+        Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,
+        Command::Submit(submit) => return jobs::submit::run(&workspace, &submit, progress).await,
+        Command::Status(status) => jobs::status::run(&workspace, &status, progress).await?,
+        Command::Watch(watch) => return jobs::watch::run(&workspace, &watch, progress).await,
+        Command::Cancel(cancel) => jobs::cancel::run(&workspace, &cancel, progress).await?,
+        Command::Queue(queue) => queue::run(&workspace, &queue, progress).await?,
+        Command::Completions { shell } => completions::print(shell, Cli::command())?,
     }
+    Ok(Ending::Done)
 }
 
 /// Returns when somebody wants us to end.
@@ -90,4 +114,38 @@ async fn stopped() -> Result<()> {
         _ = hang_up.recv() => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_do_not_contradict_one_another() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_accepted() {
+        let mut accepted = 0;
+        for command in Cli::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
+            for line in examples.lines().take_while(|line| !line.is_empty()) {
+                let calls: Vec<_> = line.split("cargo ops ").collect();
+                for (before, call) in std::iter::zip(&calls, calls.iter().skip(1)) {
+                    let end = call.find(['|', '>', '&', ')']).unwrap_or(call.len());
+                    let mut words = vec!["cargo ops"];
+                    words.extend(call[..end].split_whitespace().filter(|word| *word != "xargs"));
+                    // It gets its arguments from stdin.
+                    let from_stdin = before.ends_with("xargs ");
+                    words.extend(from_stdin.then_some("01a22d88-5297-7c42-8d92-706a06211937"));
+                    let parsed = Cli::try_parse_from(words);
+                    parsed.unwrap_or_else(|error| panic!("{line}: {error}"));
+                    accepted += 1;
+                }
+            }
+        }
+        assert!(accepted >= 15, "only {accepted} examples");
+    }
 }

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+const SPINNER: &str = "  {spinner} {prefix} {elapsed} {wide_msg:.dim}";
+const BAR: &str = "  {spinner} {prefix} {elapsed} {bar:30} {percent} % {wide_msg:.dim}";
+
 /// Where steps are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -33,6 +36,17 @@ impl Progress {
         }
         Step { what: what.to_owned(), bar, since: Instant::now() }
     }
+
+    /// Begins a step whose amount of work is known.
+    #[must_use]
+    pub fn step_of(self, what: &str, amount: u64) -> Step {
+        let step = self.step(what);
+        if self == Self::Spinner {
+            step.bar.set_style(style(BAR));
+            step.bar.set_length(amount);
+        }
+        step
+    }
 }
 
 /// Not `eprintln!`: a test's output is captured, and a build of minutes would
@@ -42,11 +56,13 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
 fn spinner(what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed} {wide_msg:.dim}");
-    let bar = ProgressBar::new_spinner()
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
-        .with_prefix(what.to_owned());
+    let bar = ProgressBar::new_spinner().with_style(style(SPINNER)).with_prefix(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
@@ -64,6 +80,16 @@ impl Step {
     /// Says what the step is at.
     pub fn at(&self, detail: impl Into<String>) {
         self.bar.set_message(detail.into());
+    }
+
+    /// Says how much of its work is done.
+    pub fn reached(&self, amount: u64) {
+        self.bar.set_position(amount);
+    }
+
+    /// Makes room on the screen while something else is written there.
+    pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
     }
 
     /// Ends the step.

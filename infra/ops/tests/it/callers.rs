@@ -81,6 +81,12 @@ fn two_subjects_neither_see_nor_cancel_nor_meet_each_others_jobs() {
     });
 }
 
+/// A stack that takes tokens, and one of them.
+pub(crate) async fn stack_and_token(local: &Local) -> (&'static Stack, String) {
+    let WithTokens { stack, issuer } = with_tokens(local).await;
+    (stack, issuer.token(&claims(issuer, "operator")))
+}
+
 #[test]
 fn without_a_signature_nobody_is_let_in() {
     end_to_end(async |local| {

@@ -21,7 +21,7 @@ pub(crate) fn ops(local: &Local, stack: &Stack, arguments: &[&str]) -> Command {
 }
 
 /// A command that knows nothing of AWS, nor of this machine's set-up for it.
-fn bare(arguments: &[&str]) -> Command {
+pub(crate) fn bare(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ops"));
     command
         .env_clear()
