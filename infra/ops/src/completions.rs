@@ -8,8 +8,8 @@ use crate::output;
 /// How to use them.
 pub const HELP: &str = "\
 Examples:
-  cargo ops completions bash > ~/.local/share/bash-completion/completions/cargo-ops
   source <(cargo ops completions bash)
+  cargo ops completions bash >> ~/.bash_completion
   cargo ops completions zsh > ~/.zfunc/_cargo-ops
   cargo ops completions fish > ~/.config/fish/completions/cargo-ops.fish
 
@@ -17,16 +17,13 @@ In bash, source it after cargo's own completions, which go on to work. In zsh, t
 folder must be in fpath before compinit, and cargo's completions find it there. In fish,
 source it after cargo's.";
 
-/// The command's name where nothing may stand in between.
-const NAME: &str = "cargo-ops";
-
 /// Bash completes by the first word, which is cargo's.
 const BASH: &str = r#"
 _cargo_and_ops() {
     if [[ ${COMP_WORDS[1]} == ops && $COMP_CWORD -gt 1 ]]; then
-        COMP_WORDS=(cargo-ops "${COMP_WORDS[@]:2}")
+        COMP_WORDS=(cargo_ops "${COMP_WORDS[@]:2}")
         COMP_CWORD=$((COMP_CWORD - 1))
-        _cargo__ops cargo-ops "$2" "$3"
+        _cargo_ops cargo_ops "$2" "$3"
     elif [[ -n $_cargo_before_ops ]]; then
         "$_cargo_before_ops" "$@"
     fi
@@ -65,15 +62,16 @@ pub enum Shell {
 ///
 /// Nobody reads it.
 pub fn print(shell: Shell, command: Command) -> Result<()> {
-    let (generator, rest) = match shell {
-        Shell::Bash => (clap_complete::Shell::Bash, BASH),
+    let (generator, name, rest) = match shell {
+        // Not with a dash: the generator would call one command by two names.
+        Shell::Bash => (clap_complete::Shell::Bash, "cargo_ops", BASH),
         // Cargo's own completions look for a function of this name.
-        Shell::Zsh => (clap_complete::Shell::Zsh, ""),
-        Shell::Fish => (clap_complete::Shell::Fish, FISH),
+        Shell::Zsh => (clap_complete::Shell::Zsh, "cargo-ops", ""),
+        Shell::Fish => (clap_complete::Shell::Fish, "cargo-ops", FISH),
     };
     let mut script = Vec::new();
     // Its own name has a blank, which would part it from its subcommands.
-    clap_complete::generate(generator, &mut command.name(NAME), NAME, &mut script);
+    clap_complete::generate(generator, &mut command.name(name), name, &mut script);
     let script = String::from_utf8(script).context("the completions are no text")?;
     output::print(&format!("{script}{rest}"))
 }

@@ -13,6 +13,8 @@ mod job;
 mod problem;
 mod results;
 mod send;
+mod sending;
 pub mod status;
 pub mod submit;
+mod waiting;
 pub mod watch;

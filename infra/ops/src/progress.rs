@@ -87,6 +87,11 @@ impl Step {
         self.bar.set_position(amount);
     }
 
+    /// Makes room on the screen while something else is written there.
+    pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+
     /// Ends the step.
     pub fn done(self, result: &str) {
         let took = self.since.elapsed().as_secs_f64();

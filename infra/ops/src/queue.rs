@@ -105,7 +105,7 @@ pub async fn run(workspace: &Workspace, queue: &Queue, progress: Progress) -> Re
         let reading = Reading::take(&stack).await?;
         match style {
             Style::Json => print_json(&reading)?,
-            Style::Colored | Style::Plain => print(&reading.line(now()))?,
+            Style::Colored | Style::Plain => print(&reading.line(&now()))?,
         }
     }
 }
@@ -212,7 +212,7 @@ impl Reading {
     }
 
     /// As [`HEADER`] names them.
-    fn line(&self, time: String) -> String {
+    fn line(&self, time: &str) -> String {
         let Consumer { enabled, concurrency_in_use, .. } = self.consumer;
         let age = or_unknown(self.oldest_age_seconds);
         let in_use = or_unknown(concurrency_in_use);
@@ -307,7 +307,7 @@ mod tests {
             dead_letters: 0,
             consumer,
         };
-        insta::assert_snapshot!(format!("{HEADER}\n{}", reading.line("17:09:03".to_owned())), @r"
+        insta::assert_snapshot!(format!("{HEADER}\n{}", reading.line("17:09:03")), @r"
         Time UTC   Waiting In flight   Delayed  Oldest s      Dead    In use
         17:09:03   1234567    120000         5   unknown         0         3  (the consumer receives nothing)
         ");

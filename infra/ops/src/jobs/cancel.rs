@@ -109,3 +109,24 @@ fn show(style: Style, told: &[Cancelled]) -> Result<()> {
     }
     if table.is_empty() { Ok(()) } else { print(&table.to_string()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::fake::api;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_runs_is_said_to_run() {
+        let problem = json!({ "title": "Job cannot be cancelled", "status": 409, "detail": "It runs.",
+            "state": "running" });
+        let reply = Some((409, "application/problem+json", problem.to_string()));
+        let (calls, seen) = api(vec![reply]).await;
+        let cancelled = cancel_one(&calls, Uuid::nil()).await.unwrap();
+        assert_eq!(cancelled.state, Some(State::Running));
+        let problem = cancelled.problem.unwrap().to_string();
+        assert_eq!(problem, "409 Job cannot be cancelled: It runs.");
+        assert_eq!(seen.lock().unwrap().len(), 1);
+    }
+}

@@ -69,10 +69,12 @@ pub(super) fn client(endpoint: &str) -> Calls {
     Calls::new(Api::of_stack(&Connection::emulator(endpoint), &outputs).unwrap())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other replies are none")]
 pub(super) fn json(status: u16, body: &serde_json::Value) -> Reply {
     Some((status, "application/json", body.to_string()))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other replies are none")]
 pub(super) fn problem(status: u16, name: &str) -> Reply {
     let kind = format!("urn:problem-type:relevo:{name}");
     let body = serde_json::json!({ "type": kind, "title": name, "status": status, "detail": "d" });

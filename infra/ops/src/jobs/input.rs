@@ -50,7 +50,7 @@ impl Input {
             let what = || format!("could not read {}", path.display());
             let file = File::open(path).with_context(what)?;
             let metadata = file.metadata().with_context(what)?;
-            let size = metadata.is_file().then(|| metadata.len());
+            let size = metadata.is_file().then_some(metadata.len());
             (Box::new(file), size)
         };
         let (sender, documents) = mpsc::channel(AHEAD);

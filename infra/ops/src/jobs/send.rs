@@ -35,7 +35,7 @@ pub(super) async fn send(
         return Ok(Vec::new());
     }
     let mut outcomes: Vec<Option<Result<Accepted, Problem>>> = vec![None; jobs.len()];
-    let mut pauses = pauses();
+    let mut tries = pauses();
     loop {
         // Those that have no outcome, or one that may pass.
         let left: Vec<_> = std::iter::zip(jobs, &mut outcomes)
@@ -49,11 +49,15 @@ pub(super) async fn send(
         let answer = calls.batch(&body).await.map_err(Stopped::Unclear)?;
         let retry_after = answer.retry_after;
         let answers = read(answer, left.len())?;
+        if answers.iter().any(Result::is_ok) {
+            // Slow, but it goes on.
+            tries = pauses();
+        }
         for ((_, outcome), answer) in left.into_iter().zip(answers) {
             *outcome = Some(answer);
         }
         let is_done = !outcomes.iter().flatten().any(may_pass);
-        let Some(pause) = pauses.next().filter(|_| !is_done) else { break };
+        let Some(pause) = tries.next().filter(|_| !is_done) else { break };
         wait(pause, retry_after).await;
     }
     Ok(outcomes.into_iter().flatten().collect())
@@ -134,6 +138,16 @@ mod tests {
         let bodies =
             [r#"{"jobs":[1.0,2.0,3.0,4.0]}"#, r#"{"jobs":[2.0,4.0]}"#, r#"{"jobs":[4.0]}"#];
         assert_eq!(*seen.lock().unwrap(), bodies);
+    }
+
+    #[tokio::test]
+    async fn jobs_that_trouble_does_not_leave_are_given_up_after_four_more_tries() {
+        let some = json!({ "jobs": [accepted(1), refused(503)] });
+        let none = json!({ "jobs": [refused(503)] });
+        let (calls, seen) = api(vec![fake::json(207, &some), fake::json(207, &none)]).await;
+        let outcomes = send(&calls, &["{}", "{}"]).await.unwrap();
+        assert_eq!(ids(&outcomes), [Ok(1), Err(Some(503))]);
+        assert_eq!(seen.lock().unwrap().len(), 5);
     }
 
     #[tokio::test]
