@@ -26,6 +26,9 @@ pub struct Config {
     pub dead_letter_queue_url: QueueUrl,
     /// The job table.
     pub table_name: String,
+    /// Whether jobs that are claimed or settled at the same time are written
+    /// in one call.
+    pub group_writes: bool,
     /// How it treats its records.
     pub settings: Settings,
     /// What its handlers need to know.
@@ -67,6 +70,7 @@ impl Config {
         let queue_url = env.required("QUEUE_URL");
         let dead_letter_queue_url = env.required("DEAD_LETTER_QUEUE_URL");
         let table_name = env.required("TABLE_NAME");
+        let group_writes = env.optional("GROUP_WRITES", true);
         let log_level = LogLevel::read(&mut env);
         let metrics_namespace = env.optional("METRICS_NAMESPACE", DEFAULT_NAMESPACE.to_owned());
         let settings = read_settings(&mut env);
@@ -76,6 +80,7 @@ impl Config {
                 queue_url: queue_url?,
                 dead_letter_queue_url: dead_letter_queue_url?,
                 table_name: table_name?,
+                group_writes: group_writes?,
                 settings: settings?,
                 jobs: jobs?,
                 log_level: log_level?,
@@ -160,7 +165,9 @@ mod tests {
 
     #[test]
     fn defaults_are_filled_in() {
-        let settings = from(&[]).unwrap().settings;
+        let config = from(&[]).unwrap();
+        assert!(config.group_writes);
+        let settings = config.settings;
         assert_eq!(settings.concurrency, 10);
         assert_eq!(settings.backoff.cap, Duration::from_mins(15));
         assert_eq!(settings.entry_ttl, EntryTtl::DEFAULT);
@@ -189,6 +196,7 @@ mod tests {
         check(&[("BACKOFF_CAP_SECONDS", "1")], "larger than BACKOFF_CAP_SECONDS");
         check(&[("QUEUE_RETENTION_SECONDS", "18000")], "must be less than QUEUE_RETENTION_SECONDS");
         check(&[("ENTRY_TTL_DAYS", "7")], "ENTRY_TTL_DAYS");
+        check(&[("GROUP_WRITES", "sometimes")], "GROUP_WRITES");
     }
 
     #[test]

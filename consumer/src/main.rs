@@ -2,6 +2,7 @@
 //! and takes batches.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use consumer::Consumer;
@@ -9,7 +10,7 @@ use consumer::config::{CALL_LIMITS, Config};
 use consumer::jobs::Handlers;
 use consumer::queue::SqsRetryQueue;
 use shared::metrics::Metrics;
-use shared::table::DynamoJobTable;
+use shared::table::{DynamoJobTable, GroupedJobTable};
 use shared::telemetry::{self, LogLevel};
 use shared::{Clock, Ids, Random, aws};
 
@@ -31,9 +32,10 @@ async fn start() -> anyhow::Result<()> {
     telemetry::init(config.log_level);
     let sdk_config = aws::loader(CALL_LIMITS).load().await;
     let queue = SqsRetryQueue::new(&sdk_config, config.queue_url, config.dead_letter_queue_url);
+    let table = Arc::new(DynamoJobTable::new(&sdk_config, config.table_name));
     let clock = Clock::system();
     consumer::run(Consumer {
-        table: DynamoJobTable::new(&sdk_config, config.table_name),
+        table: GroupedJobTable::new(table, config.group_writes),
         queue,
         settings: config.settings,
         handlers: Handlers::new(config.jobs, clock.clone()),

@@ -191,7 +191,7 @@ async fn jobs_of_a_batch_run_at_the_same_time_within_the_bound() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_table_fails_the_invocation_and_runs_nothing() {
     let rig = Rig::new();
-    rig.consumer.table.is_down.store(true, Ordering::Relaxed);
+    rig.table.is_down.store(true, Ordering::Relaxed);
     let jobs = [Job::probe(&json!(["succeed"])), Job::probe(&json!(["succeed"]))];
     let batch = [jobs[0].record_at("m-1", 1), jobs[1].record_at("m-2", 3)];
     assert_eq!(rig.deliver(&batch).await, Err(BatchError::Outage(2)));
@@ -200,7 +200,7 @@ async fn an_outage_of_the_table_fails_the_invocation_and_runs_nothing() {
     visible_in.sort();
     assert_eq!(visible_in, [("m-1".to_owned(), 60), ("m-2".to_owned(), 3600)]);
 
-    rig.consumer.table.is_down.store(false, Ordering::Relaxed);
+    rig.table.is_down.store(false, Ordering::Relaxed);
     assert!(rig.deliver(&batch).await.unwrap().is_empty());
     assert_eq!(jobs[0].runs().started, 1);
 }

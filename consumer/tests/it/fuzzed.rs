@@ -106,7 +106,7 @@ async fn deliver(rig: &Rig, event: &RawValue, records: &[Record]) {
 /// The record's message, if its job is done.
 fn succeeded(rig: &Rig, record: &Record) -> Option<Message> {
     let message = Message::decode(record.body.as_deref()?).ok()?;
-    let entry = rig.consumer.table.entries.entry(message.id)?;
+    let entry = rig.table.entries.entry(message.id)?;
     let is_it = message.job.intent().is_some() || entry.fingerprint == message.fingerprint;
     (is_it && entry.state == State::Succeeded).then_some(message)
 }

@@ -11,6 +11,7 @@ mod claims;
 mod dead_letters;
 mod emails;
 mod fuzzed;
+mod groups;
 mod logs;
 mod observing;
 mod outcomes;

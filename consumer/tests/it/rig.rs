@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use consumer::backoff::Backoff;
@@ -19,7 +19,10 @@ use serde_json::{Value, json};
 use shared::aws::CallError;
 use shared::config::{EntryTtl, Environment};
 use shared::metrics::Metrics;
-use shared::table::{Cancellation, InMemoryJobTable, PutIf, Settlement, TableError, Written};
+use shared::table::{
+    Cancellation, GroupError, GroupTable, GroupWrite, GroupedJobTable, InMemoryJobTable, PutIf,
+    Settlement, TableError, Written,
+};
 use shared::{
     Clock, Fingerprint, Ids, JobEntry, JobId, JobTable, Principal, Random, State, Timestamp,
 };
@@ -35,12 +38,20 @@ pub(crate) const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Rig {
-    pub(crate) consumer: Consumer<FaultyTable, RecordingQueue>,
+    pub(crate) consumer: Consumer<GroupedJobTable<FaultyTable>, RecordingQueue>,
+    pub(crate) table: Arc<FaultyTable>,
 }
 
 impl Rig {
-    /// Jitter is switched off: every backoff is its whole bound.
+    /// Jitter is switched off: every backoff is its whole bound. Every job is
+    /// written alone.
     pub(crate) fn new() -> Self {
+        Self::with_groups(false)
+    }
+
+    /// A consumer whose table makes writes in groups, or does not.
+    pub(crate) fn with_groups(is_grouping: bool) -> Self {
+        let table = Arc::new(FaultyTable::default());
         let started = Instant::now();
         let settings = Settings {
             max_receive_count: 5,
@@ -53,7 +64,7 @@ impl Rig {
         };
         let clock = Clock::new(move || START + started.elapsed());
         let consumer = Consumer {
-            table: FaultyTable::default(),
+            table: GroupedJobTable::new(Arc::clone(&table), is_grouping),
             queue: RecordingQueue::default(),
             settings,
             handlers: Handlers::new(jobs::Settings::default(), clock.clone()),
@@ -62,7 +73,7 @@ impl Rig {
             random: Random::new(|| 1.0),
             metrics: Metrics::new("Relevo", "consumer", Log),
         };
-        Self { consumer }
+        Self { consumer, table }
     }
 
     /// A consumer whose handlers are configured by these variables.
@@ -116,7 +127,7 @@ impl Rig {
     }
 
     pub(crate) fn entry(&self, job: &Job) -> Option<JobEntry> {
-        self.consumer.table.entries.entry(job.id)
+        self.table.entries.entry(job.id)
     }
 
     pub(crate) fn state(&self, job: &Job) -> Option<State> {
@@ -124,12 +135,12 @@ impl Rig {
     }
 
     pub(crate) fn set(&self, entry: JobEntry) {
-        self.consumer.table.entries.insert(entry);
+        self.table.entries.insert(entry);
     }
 
     /// Makes the next calls to the table go wrong.
     pub(crate) fn faults(&self, faults: impl IntoIterator<Item = Fault>) {
-        self.consumer.table.faults.lock().unwrap().extend(faults);
+        self.table.faults.lock().unwrap().extend(faults);
     }
 
     pub(crate) fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
@@ -262,6 +273,8 @@ pub(crate) struct FaultyTable {
     pub(crate) entries: InMemoryJobTable,
     faults: Mutex<VecDeque<Fault>>,
     pub(crate) is_down: AtomicBool,
+    /// Writes of each group.
+    pub(crate) groups: Mutex<Vec<usize>>,
 }
 
 impl FaultyTable {
@@ -305,6 +318,34 @@ fn unavailable() -> TableError {
 
 fn no_answer() -> TableError {
     CallError::for_tests("PutItem", None).into()
+}
+
+/// A group is one call, which goes wrong as a whole.
+impl GroupTable for FaultyTable {
+    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        tokio::task::yield_now().await;
+        self.groups.lock().unwrap().push(writes.len());
+        let call = |code| CallError::for_tests("BatchExecuteStatement", code).into();
+        match self.next_fault() {
+            Fault::Fails => Err(call(Some("ThrottlingException"))),
+            Fault::Hangs => pending().await,
+            Fault::Slow(time) => {
+                tokio::time::sleep(time).await;
+                self.entries.write_group(writes).await
+            }
+            Fault::AnswerLost => {
+                self.entries.write_group(writes).await?;
+                Err(call(None))
+            }
+            Fault::SentTwice => {
+                self.entries.write_group(writes).await?;
+                self.entries.write_group(writes).await
+            }
+            Fault::None | Fault::NoOldItem | Fault::Vanishes => {
+                self.entries.write_group(writes).await
+            }
+        }
+    }
 }
 
 impl JobTable for FaultyTable {

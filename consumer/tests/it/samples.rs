@@ -24,7 +24,7 @@ fn job_ids(event: &str) -> Vec<shared::JobId> {
 async fn one_record_is_one_report() {
     let (rig, event) = (Rig::new(), sample("sqs-report.json"));
     assert_eq!(rig.answer(&event).await.unwrap(), r#"{"batchItemFailures":[]}"#);
-    let entry = rig.consumer.table.entries.entry(job_ids(&event)[0]).unwrap();
+    let entry = rig.table.entries.entry(job_ids(&event)[0]).unwrap();
     assert_eq!(entry.state, State::Succeeded);
     assert!(entry.result.unwrap().contains(r#""group":"north","count":2,"sum":"20.00""#));
 }
@@ -35,7 +35,7 @@ async fn the_poison_record_of_a_batch_is_a_dead_letter() {
     assert_eq!(rig.answer(&event).await.unwrap(), r#"{"batchItemFailures":[]}"#);
     assert_eq!(job_ids(&event).len(), 2);
     for id in job_ids(&event) {
-        assert_eq!(rig.consumer.table.entries.entry(id).unwrap().state, State::Succeeded);
+        assert_eq!(rig.table.entries.entry(id).unwrap().state, State::Succeeded);
     }
     assert_eq!(rig.letters().len(), 1);
 }
@@ -48,7 +48,7 @@ async fn the_kinds_that_reach_out_are_understood() {
     {
         let (rig, event) = (Rig::new(), sample(name));
         rig.answer(&event).await.unwrap();
-        let entry = rig.consumer.table.entries.entry(job_ids(&event)[0]).unwrap();
+        let entry = rig.table.entries.entry(job_ids(&event)[0]).unwrap();
         assert_eq!(entry.state, state, "{name}: {:?}", entry.error);
     }
 }

@@ -1,6 +1,7 @@
 //! What AWS answers, or does not, through the real SDK: its retries, its
 //! timeouts and its reading of errors are in the loop.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,16 +16,16 @@ use serde_json::{Value, json};
 use shared::config::EntryTtl;
 use shared::fake_aws::{FakeAws, Reply, Request};
 use shared::metrics::Metrics;
-use shared::table::DynamoJobTable;
+use shared::table::{DynamoJobTable, GroupedJobTable};
 use shared::{Clock, Ids, Random};
 
 use crate::rig::{Job, TIMEOUT, record};
 
-async fn consumer_of(aws: &FakeAws) -> Consumer<DynamoJobTable, SqsRetryQueue> {
+async fn consumer_of(aws: &FakeAws) -> Consumer<GroupedJobTable<DynamoJobTable>, SqsRetryQueue> {
     let config = aws.sdk_config(CALL_LIMITS).await;
     let queue = |name| format!("https://sqs.eu-west-1.amazonaws.com/1/{name}").parse().unwrap();
     Consumer {
-        table: DynamoJobTable::new(&config, "jobs"),
+        table: GroupedJobTable::new(Arc::new(DynamoJobTable::new(&config, "jobs")), true),
         queue: SqsRetryQueue::new(&config, queue("jobs"), queue("jobs-dead")),
         settings: Settings {
             max_receive_count: 5,
@@ -64,6 +65,11 @@ async fn deliver(
 fn works(request: &Request) -> Reply {
     match request.operation.as_str() {
         "SendMessage" => Reply::Ok(json!({ "MessageId": "letter" })),
+        "BatchExecuteStatement" => {
+            let statements = request.body["Statements"].as_array().unwrap();
+            let done = vec![json!({ "TableName": "jobs" }); statements.len()];
+            Reply::Ok(json!({ "Responses": done }))
+        }
         _ => Reply::Ok(json!({})),
     }
 }
@@ -84,7 +90,7 @@ async fn an_error_that_is_no_condition_failure_never_counts_as_a_duplicate() {
         let records: Vec<_> = jobs.iter().map(|job| job.record(&job.id.to_string())).collect();
         let put = error.clone();
         let (answer, aws) = deliver(&records, move |request| match request.operation.as_str() {
-            "PutItem" => put.clone(),
+            "BatchExecuteStatement" | "PutItem" => put.clone(),
             _ => works(request),
         })
         .await;
@@ -99,11 +105,12 @@ async fn an_error_of_one_claim_costs_the_others_nothing() {
     let (good, bad) = (Job::probe(&json!(["succeed"])), Job::probe(&json!(["succeed"])));
     let bad_id = bad.id.to_string();
     let records = [good.record("m-1"), bad.record("m-2")];
-    let (answer, _) = deliver(&records, move |request| {
-        if request.body["Item"]["job_id"]["S"] == bad_id.as_str() {
-            return Reply::Error(400, "ValidationException");
+    let (answer, _) = deliver(&records, move |request| match request.operation.as_str() {
+        "BatchExecuteStatement" => Reply::Error(500, "InternalServerError"),
+        "PutItem" if request.body["Item"]["job_id"]["S"] == bad_id.as_str() => {
+            Reply::Error(400, "ValidationException")
         }
-        works(request)
+        _ => works(request),
     })
     .await;
     assert_eq!(answer.unwrap(), ["m-2"]);
@@ -209,6 +216,17 @@ async fn a_good_record_costs_one_put_and_one_update() {
     let counts = ["PutItem", "UpdateItem", "GetItem", "ChangeMessageVisibility", "SendMessage"]
         .map(|operation| aws.requests(operation).len());
     assert_eq!(counts, [1, 1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_batch_of_ten_costs_two_calls_to_the_table() {
+    let jobs = [(); 10].map(|()| Job::probe(&json!(["succeed"])));
+    let records: Vec<_> = jobs.iter().map(|job| job.record(&job.id.to_string())).collect();
+    let (answer, aws) = deliver(&records, works).await;
+    assert!(answer.unwrap().is_empty());
+    assert!(jobs.iter().all(|job| job.runs().started == 1));
+    let operations: Vec<_> = aws.received().into_iter().map(|it| it.operation).collect();
+    assert_eq!(operations, ["BatchExecuteStatement", "BatchExecuteStatement"]);
 }
 
 #[tokio::test]

@@ -96,7 +96,13 @@ async fn deploy(
     of_the_receivers: &[(&'static str, String)],
     parameters: &[(&str, &str)],
 ) -> Result<Stack> {
-    let mut all = vec![("Architecture", functions::architecture()?), ("AuthMode", "NONE")];
+    let mut all = vec![
+        ("Architecture", functions::architecture()?),
+        ("AuthMode", "NONE"),
+        // For these the emulator wants an action that AWS's policies do not know,
+        // and refuses; the consumer would say so in its log.
+        ("GroupWrites", "false"),
+    ];
     all.extend(of_the_receivers.iter().map(|(name, value)| (*name, value.as_str())));
     all.extend(parameters);
     Stack::deploy(emulator, tools, template, name, &all).await

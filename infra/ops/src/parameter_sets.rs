@@ -15,6 +15,7 @@ pub const PARAMETER_SETS: [ParameterSet; 6] = [
             ("BatchSize", "1"),
             ("BatchWindowSeconds", "0"),
             ("ConsumerTimeout", "10"),
+            ("GroupWrites", "false"),
             ("KeepData", "false"),
             ("LogLevel", "error"),
             ("LogRetentionDays", "1"),

@@ -127,6 +127,27 @@ const MUTATIONS: &[Mutation] = &[
         table: TableKind::Dynamodb,
     },
     Mutation {
+        name: "a claim that was refused in a group counts as made",
+        file: "shared/src/table/dynamodb/group.rs",
+        find: "answers.iter().map(|answer| answer.error().is_none()).collect()",
+        replace: "answers.iter().map(|_| true).collect()",
+        table: TableKind::Dynamodb,
+    },
+    Mutation {
+        name: "a claim in a group takes any entry that is queued",
+        file: "shared/src/table/dynamodb/group.rs",
+        find: r#"&["lease_token", "not_before"]"#,
+        replace: r#"&["result"]"#,
+        table: TableKind::Dynamodb,
+    },
+    Mutation {
+        name: "a group that got no answer counts as made",
+        file: "shared/src/table/grouped.rs",
+        find: ".unwrap_or(false)",
+        replace: ".unwrap_or(true)",
+        table: TableKind::Memory,
+    },
+    Mutation {
         name: "an invocation answers while a thread is at work",
         file: "consumer/src/attempt.rs",
         find: "if !is_done && !context.tasks.end(deadline.settle_until()).await {",

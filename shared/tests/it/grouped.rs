@@ -171,7 +171,9 @@ type Grouped = GroupedJobTable<Watched<InMemoryJobTable>>;
 /// A table with the queued entries of these jobs.
 fn table_with(jobs: u128) -> (Arc<Watched<InMemoryJobTable>>, Grouped) {
     let watched = Watched::new(InMemoryJobTable::default());
-    (0..jobs).for_each(|job| watched.table.insert(queued(job)));
+    for job in 0..jobs {
+        watched.table.insert(queued(job));
+    }
     (Arc::clone(&watched), GroupedJobTable::new(watched, true))
 }
 
@@ -250,7 +252,9 @@ async fn only_an_entry_that_nobody_has_touched_is_claimed_in_a_group() {
         JobEntry { state: State::Failed, ..queued(2) },
         JobEntry { fingerprint: Fingerprint::from_text("other"), expires_at: NOW, ..queued(3) },
     ];
-    touched.into_iter().for_each(|entry| watched.table.insert(entry));
+    for entry in touched {
+        watched.table.insert(entry);
+    }
     let claims = join_all((0..5).map(|job| put(&table, claim(job)))).await;
     assert!(claims.iter().all(|written| *written == Written::Yes), "{claims:?}");
     assert_eq!((watched.calls(), watched.made()), ((vec![5], 5), [0, 0]));

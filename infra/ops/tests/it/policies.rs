@@ -3,7 +3,8 @@
 //! The emulator enforces IAM for every call that a function makes. It does not
 //! for what AWS's own poller does in the consumer's name (receive, delete, read
 //! the queue's attributes), and no claim here leads to the consumer's `GetItem`
-//! (the emulator always returns the old item); those four are only evaluated.
+//! (the emulator always returns the old item); for a group of writes it asks for
+//! an action that AWS does not have. Those five are only evaluated.
 
 use ops::messages::send_all;
 use ops::role::Role;
@@ -12,10 +13,11 @@ use ops::stack::{Stack, eventually};
 use crate::support::{PARAMETERS, PATIENCE, accepted, end_to_end, ended, new_id, probe, report};
 
 /// Everything that one of the roles might be thought to need.
-const ACTIONS: [&str; 13] = [
+const ACTIONS: [&str; 14] = [
     "dynamodb:BatchWriteItem",
     "dynamodb:DeleteItem",
     "dynamodb:GetItem",
+    "dynamodb:PartiQLUpdate",
     "dynamodb:PutItem",
     "dynamodb:Query",
     "dynamodb:Scan",
@@ -54,6 +56,12 @@ fn each_role_may_do_exactly_what_it_needs() {
         ];
         may_exactly(stack, &consumer, &of_the_queue, &queue).await;
         may_exactly(stack, &consumer, &["sqs:SendMessage"], &letters).await;
+        let of_the_table = [
+            "dynamodb:GetItem",
+            "dynamodb:PartiQLUpdate",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ];
         may_exactly(stack, &consumer, &of_the_table, table).await;
         for role in [producer, consumer] {
             may_exactly(stack, &role, &[], "arn:aws:sqs:us-east-1:000000000000:another-queue")

@@ -18,7 +18,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use shared::table::{
-    Cancellation, DynamoJobTable, InMemoryJobTable, PutIf, Settlement, TableError, Written,
+    Cancellation, DynamoJobTable, GroupError, GroupTable, GroupWrite, InMemoryJobTable, PutIf,
+    Settlement, TableError, Written,
 };
 use shared::{JobEntry, JobId, JobTable, Principal, State, Timestamp};
 use uuid::Uuid;
@@ -111,6 +112,15 @@ impl JobTable for Entries {
     }
 }
 
+impl GroupTable for Entries {
+    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        match self {
+            Self::Memory(table) => table.write_group(writes).await,
+            Self::DynamoDb(table) => table.write_group(writes).await,
+        }
+    }
+}
+
 fn dynamodb() -> anyhow::Result<DynamoJobTable> {
     let database = Database::memory()?;
     let table = json!({
@@ -166,6 +176,9 @@ impl InProcess {
             "GetItem" => respond(body, |request| database.get_item(request)),
             "PutItem" => respond(body, |request| database.put_item(request)),
             "UpdateItem" => respond(body, |request| database.update_item(request)),
+            "BatchExecuteStatement" => {
+                respond(body, |request| database.batch_execute_statement(request))
+            }
             other => return Err(ConnectorError::user(format!("no operation {other}").into())),
         };
         let (status, text) = match answer {

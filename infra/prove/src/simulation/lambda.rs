@@ -18,6 +18,7 @@ use shared::config::EntryTtl;
 use shared::fake_sqs::{Queue, ReceivedMessage};
 use shared::message::Message;
 use shared::metrics::Metrics;
+use shared::table::GroupedJobTable;
 use shared::{JobEntry, JobId, State};
 use tokio::time::{sleep, timeout};
 
@@ -42,7 +43,7 @@ pub(crate) async fn poll(world: Arc<World>, slot: usize) {
 struct Process {
     world: Arc<World>,
     who: Arc<str>,
-    consumer: Consumer<SimulatedTable, SimulatedQueue>,
+    consumer: Consumer<GroupedJobTable<SimulatedTable>, SimulatedQueue>,
     batch_size: usize,
 }
 
@@ -51,8 +52,11 @@ impl Process {
         let who: Arc<str> = who.into();
         let (world, patience) = (Arc::clone(world), CALL_LIMITS.operation);
         let clock = world.clock();
+        let table = SimulatedTable { world: Arc::clone(&world), patience, who: Arc::clone(&who) };
+        // Also side by side: as when a deployment switches groups on or off.
+        let is_grouping = world.random().bool();
         let consumer = Consumer {
-            table: SimulatedTable { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
+            table: GroupedJobTable::new(Arc::new(table), is_grouping),
             queue: SimulatedQueue { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
             settings: Settings {
                 max_receive_count: MAX_RECEIVE_COUNT,

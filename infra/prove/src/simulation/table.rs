@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::table::{Cancellation, PutIf, Settlement, TableError, Written};
+use shared::table::{
+    Again, Cancellation, GroupError, GroupTable, GroupWrite, PutIf, Settlement, TableError, Written,
+};
 use shared::{JobEntry, JobId, JobTable, Principal, Timestamp};
 use uuid::Uuid;
 
@@ -31,8 +33,36 @@ impl SimulatedTable {
         let _turn = self.world.turn().await;
         let before = self.world.entry(id).await;
         let answer = change.await?;
-        let now = self.world.now();
-        let done = is_done(&answer);
+        self.note(id, &action, before.as_ref(), is_done(&answer));
+        Ok(answer)
+    }
+
+    /// Lets the writes of a group have their effects, and books each.
+    async fn book_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        let _turn = self.world.turn().await;
+        let mut before = Vec::new();
+        for write in writes {
+            before.push(self.world.entry(write.id()).await);
+        }
+        let done = self.world.entries.write_group(writes).await?;
+        for ((write, before), done) in writes.iter().zip(before).zip(&done) {
+            let action = match write {
+                GroupWrite::Claim { fingerprint, .. } => {
+                    let fingerprint = fingerprint.clone();
+                    Action::Put(PutIf::Claimable { fingerprint, again: Again::Any })
+                }
+                GroupWrite::Settle { token, settlement, .. } => {
+                    Action::Settle(*token, settlement.clone())
+                }
+            };
+            self.note(write.id(), &action, before.as_ref(), *done);
+        }
+        // One may have been carried out, and be told as an error all the same.
+        Ok(done.into_iter().map(|done| done && !self.world.refuses_one_of_several()).collect())
+    }
+
+    /// Books what `action` did to an entry.
+    fn note(&self, id: JobId, action: &Action, before: Option<&JobEntry>, done: bool) {
         self.world.log(|| {
             let state = |entry: Option<&JobEntry>| {
                 entry.map_or("absent".to_owned(), |entry| {
@@ -40,17 +70,12 @@ impl SimulatedTable {
                 })
             };
             let refused = if done { "" } else { ", refused" };
-            format!(
-                "{}: {id}: {}{refused}; it was {}",
-                self.who,
-                name(&action),
-                state(before.as_ref())
-            )
+            format!("{}: {id}: {}{refused}; it was {}", self.who, name(action), state(before))
         });
         if done {
-            self.world.ledger().changed(id, &action, before.as_ref(), now);
+            let now = self.world.now();
+            self.world.ledger().changed(id, action, before, now);
         }
-        Ok(answer)
     }
 
     fn forget(&self, written: Written) -> Written {
@@ -137,5 +162,17 @@ impl JobTable for SimulatedTable {
             }
         };
         self.world.call(Service::Table, "UpdateItem", self.patience, effect).await?
+    }
+}
+
+/// A group is one call, which goes wrong as a whole.
+impl GroupTable for SimulatedTable {
+    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
+        let (table, writes) = (self.clone(), writes.to_vec());
+        let effect = move || {
+            let (table, writes) = (table.clone(), writes.clone());
+            async move { Box::pin(table.book_group(&writes)).await }
+        };
+        self.world.call(Service::Table, "BatchExecuteStatement", self.patience, effect).await?
     }
 }
