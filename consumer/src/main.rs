@@ -29,11 +29,12 @@ async fn start() -> anyhow::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     let config = Config::from_lookup(|name| std::env::var(name).ok())?;
     telemetry::init(config.log_level);
-    let sdk_config = aws::loader(CALL_LIMITS).load().await;
+    let sdk_config = aws::configure(config.access, CALL_LIMITS);
+    let table = DynamoJobTable::new(&sdk_config, config.table_name);
     let queue = SqsRetryQueue::new(&sdk_config, config.queue_url, config.dead_letter_queue_url);
     let clock = Clock::system();
     consumer::run(Consumer {
-        table: DynamoJobTable::new(&sdk_config, config.table_name),
+        table,
         queue,
         settings: config.settings,
         handlers: Handlers::new(config.jobs, clock.clone()),

@@ -20,10 +20,12 @@ async fn main() -> ExitCode {
         }
     };
     telemetry::init(config.log_level);
-    let aws = aws::loader(CALL_LIMITS).load().await;
+    let aws = aws::configure(config.access, CALL_LIMITS);
+    let table = DynamoJobTable::new(&aws, config.table_name);
+    let queue = SqsJobQueue::new(&aws, &config.queue_url);
     let ended = producer::run(Producer {
-        table: DynamoJobTable::new(&aws, config.table_name),
-        queue: SqsJobQueue::new(&aws, &config.queue_url),
+        table,
+        queue,
         clock: Clock::system(),
         ids: Ids::random(),
         message_limit: config.message_limit,

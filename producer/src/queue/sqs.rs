@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{BuildError, SdkError};
@@ -12,6 +11,7 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
     SendMessageBatchRequestEntry,
 };
+use aws_types::SdkConfig;
 use shared::aws::CallError;
 use shared::config::QueueUrl;
 
