@@ -11,7 +11,7 @@ use consumer::queue::SqsRetryQueue;
 use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
 use shared::telemetry::{self, LogLevel};
-use shared::{Clock, Ids, Random, aws};
+use shared::{Clock, Ids, JobTable, NOBODYS_JOB, Random, aws, warm_up};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -32,6 +32,8 @@ async fn start() -> anyhow::Result<()> {
     let sdk_config = aws::configure(config.access, CALL_LIMITS);
     let table = DynamoJobTable::new(&sdk_config, config.table_name);
     let queue = SqsRetryQueue::new(&sdk_config, config.queue_url, config.dead_letter_queue_url);
+    // Not the queue: only what failed needs it.
+    warm_up(table.get(NOBODYS_JOB)).await;
     let clock = Clock::system();
     consumer::run(Consumer {
         table,

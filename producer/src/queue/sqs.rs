@@ -31,6 +31,11 @@ impl SqsJobQueue {
     pub fn new(config: &SdkConfig, url: &QueueUrl) -> Self {
         Self { client: Client::new(config), url: url.as_str().to_owned() }
     }
+
+    /// Asks SQS for nothing about the queue, for the connection's sake.
+    pub async fn look_up(&self) {
+        let _ = self.client.get_queue_attributes().queue_url(&self.url).send().await;
+    }
 }
 
 impl JobQueue for SqsJobQueue {

@@ -1,7 +1,7 @@
 //! The program itself, with a stand-in for Lambda's runtime API.
 
 use std::collections::VecDeque;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -73,18 +73,14 @@ async fn aws(events: Vec<Event>) -> FakeAws {
     reply.await.unwrap()
 }
 
-#[tokio::test]
-async fn events_that_are_no_requests_leave_the_process_healthy() {
-    let sqs = Event::of(json!({"Records": [{"messageId": "m", "body": "{}"}]}));
-    let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
-    let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
-    let endpoint = format!("http://{}", server.address());
-    let mut process = program(&[
+/// The program with all that it needs, found at `server`.
+fn start(server: &FakeAws) -> Child {
+    program(&[
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
         ("TABLE_NAME", "jobs"),
         ("MAX_MESSAGE_BYTES", "1048576"),
         ("METRICS_NAMESPACE", "Ours"),
-        ("AWS_ENDPOINT_URL", &endpoint),
+        ("AWS_ENDPOINT_URL", &format!("http://{}", server.address())),
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
@@ -95,7 +91,49 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
         ("AWS_LAMBDA_HTTP_IGNORE_STAGE_IN_PATH", "false"),
     ])
     .spawn()
-    .unwrap();
+    .unwrap()
+}
+
+/// What the program asked for until it asked for its first event.
+async fn asked_at_its_start(server: &FakeAws) -> Vec<String> {
+    let mut process = start(server);
+    let mut asked = Vec::new();
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        asked = server.received();
+        if asked.iter().any(|request| request.line.contains("/invocation/next ")) {
+            break;
+        }
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let asked = asked.into_iter().take_while(|request| !request.operation.is_empty());
+    asked.map(|request| request.operation).collect()
+}
+
+#[tokio::test]
+async fn the_connections_are_open_before_the_first_event() {
+    let server = aws(Vec::new()).await;
+    let mut asked = asked_at_its_start(&server).await;
+    asked.sort();
+    assert_eq!(asked, ["GetItem", "GetQueueAttributes"]);
+    assert!(server.received().last().unwrap().line.contains("/invocation/next "));
+}
+
+#[tokio::test]
+async fn an_aws_that_does_not_answer_delays_the_start_but_does_not_prevent_it() {
+    let server = FakeAws::start(|_| Reply::Never).await.unwrap();
+    let asked = asked_at_its_start(&server).await;
+    assert!(asked.len() >= 2, "{asked:?}");
+    assert!(server.received().last().unwrap().line.contains("/invocation/next "));
+}
+
+#[tokio::test]
+async fn events_that_are_no_requests_leave_the_process_healthy() {
+    let sqs = Event::of(json!({"Records": [{"messageId": "m", "body": "{}"}]}));
+    let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
+    let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
+    let mut process = start(&server);
     let posted = |path: &str| {
         let line = format!("POST /2018-06-01/runtime/invocation/{path} ");
         let received = server.received();
