@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod aws;
+pub mod bench;
 pub mod cost;
 pub mod demo;
 pub mod emulator;

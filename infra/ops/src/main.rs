@@ -9,7 +9,7 @@ use ops::log_line::Style;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::workspace::{Workspace, style_of_stdout};
-use ops::{cost, demo, lint, prove, up};
+use ops::{bench, cost, demo, lint, prove, up};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a command that Ctrl-C ended.
@@ -46,6 +46,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measures the functions on this machine: time, CPU, memory, calls.
+    Bench(bench::Options),
     /// Shows that the promises hold, for as long as one likes.
     #[command(subcommand)]
     Prove(Proof),
@@ -75,6 +77,7 @@ async fn run(command: Command) -> Result<()> {
         }
         Command::Lint => lint::run(&workspace, progress).await,
         Command::Cost { load, json } => cost::print(load, json),
+        Command::Bench(options) => bench::run(&workspace, &options, progress).await,
         Command::Prove(proof) => prove::run(&workspace, proof, progress).await,
     }
 }
