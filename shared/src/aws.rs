@@ -1,23 +1,23 @@
 //! How both functions talk to AWS: access, time limits, errors.
 
+mod http;
+
 use std::error::Error;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{
-    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, SharedHttpClient,
-    StalledStreamProtectionConfig,
+    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, StalledStreamProtectionConfig,
 };
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::shared::IntoShared;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
 use aws_types::request_id::RequestId;
 
+use self::http::Http;
 use crate::config::Environment;
 use crate::telemetry::causes;
 
@@ -44,10 +44,6 @@ enum Roots {
     /// behind a private authority, and for partitions of AWS that have another.
     Machine,
 }
-
-/// The roots of Amazon Trust Services, all five, as Amazon asks of those who
-/// trust no others.
-const AMAZON_ROOTS: &[u8] = include_bytes!("aws/roots.pem");
 
 impl Access {
     /// Reads `AWS_REGION`, the credentials, `AWS_ENDPOINT_URL` and
@@ -116,23 +112,14 @@ pub fn configure(access: Access, limits: CallLimits) -> SdkConfig {
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(access.region)
         .credentials_provider(SharedCredentialsProvider::new(access.credentials))
-        .http_client(http_client(access.roots))
         .retry_config(retries)
         .timeout_config(timeouts)
         // Bodies are small, and an attempt as a whole has its limit.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     config.set_endpoint_url(access.endpoint);
+    // Without a client, which cannot be, each call errs and says so.
+    config.set_http_client(Http::new(access.roots).ok().map(IntoShared::into_shared));
     config.build()
-}
-
-fn http_client(roots: Roots) -> SharedHttpClient {
-    let trusted = match roots {
-        Roots::Amazon => TrustStore::empty().with_pem_certificate(AMAZON_ROOTS),
-        Roots::Machine => TrustStore::default(),
-    };
-    let context = TlsContext::builder().with_trust_store(trusted).build().unwrap_or_default();
-    let provider = Provider::rustls(CryptoMode::Ring);
-    Builder::new().tls_provider(provider).tls_context(context).build_https()
 }
 
 /// A call to AWS that got no good answer, after the SDK's own attempts.
@@ -236,11 +223,5 @@ mod tests {
         for name in ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
             assert!(error.contains(name), "{error}");
         }
-    }
-
-    #[test]
-    fn amazons_roots_are_all_there() {
-        let text = str::from_utf8(AMAZON_ROOTS).unwrap();
-        assert_eq!(text.matches("-----BEGIN CERTIFICATE-----").count(), 5);
     }
 }
