@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::aws::CallLimits;
+use shared::aws::{Access, CallLimits};
 use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
 use shared::metrics::DEFAULT_NAMESPACE;
 use shared::telemetry::LogLevel;
@@ -20,6 +20,8 @@ pub const CALL_LIMITS: CallLimits =
 /// What the template tells the consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// How AWS is reached.
+    pub access: Access,
     /// The queue that its records come from.
     pub queue_url: QueueUrl,
     /// Where messages go that nobody can run.
@@ -67,6 +69,7 @@ impl Config {
     /// Everything that is missing or wrong, in one line.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut env = Environment::new(lookup);
+        let access = Access::read(&mut env);
         let queue_url = env.required("QUEUE_URL");
         let dead_letter_queue_url = env.required("DEAD_LETTER_QUEUE_URL");
         let table_name = env.required("TABLE_NAME");
@@ -77,6 +80,7 @@ impl Config {
         let jobs = jobs::Settings::read(&mut env);
         env.finish(|| {
             Some(Self {
+                access: access?,
                 queue_url: queue_url?,
                 dead_letter_queue_url: dead_letter_queue_url?,
                 table_name: table_name?,
@@ -147,6 +151,9 @@ mod tests {
 
     fn from(changes: &[(&str, &str)]) -> Result<Config, ConfigError> {
         let mut variables = HashMap::from([
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
             ("QUEUE_URL", "https://sqs.example/1/jobs"),
             ("DEAD_LETTER_QUEUE_URL", "https://sqs.example/1/jobs-dead"),
             ("TABLE_NAME", "jobs"),
@@ -177,6 +184,7 @@ mod tests {
     fn nothing_at_all_names_every_variable() {
         let error = Config::from_lookup(|_| None).unwrap_err().to_string();
         for name in [
+            "AWS_REGION",
             "QUEUE_URL",
             "DEAD_LETTER_QUEUE_URL",
             "TABLE_NAME",

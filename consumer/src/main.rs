@@ -12,7 +12,7 @@ use consumer::queue::SqsRetryQueue;
 use shared::metrics::Metrics;
 use shared::table::{DynamoJobTable, GroupedJobTable};
 use shared::telemetry::{self, LogLevel};
-use shared::{Clock, Ids, Random, aws};
+use shared::{Clock, Ids, JobTable, NOBODYS_JOB, Random, aws, warm_up};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -30,12 +30,14 @@ async fn start() -> anyhow::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     let config = Config::from_lookup(|name| std::env::var(name).ok())?;
     telemetry::init(config.log_level);
-    let sdk_config = aws::loader(CALL_LIMITS).load().await;
+    let sdk_config = aws::configure(config.access, CALL_LIMITS);
+    let table = DynamoJobTable::new(&sdk_config, config.table_name);
     let queue = SqsRetryQueue::new(&sdk_config, config.queue_url, config.dead_letter_queue_url);
-    let table = Arc::new(DynamoJobTable::new(&sdk_config, config.table_name));
+    // Not the queue: only what failed needs it.
+    warm_up(table.get(NOBODYS_JOB)).await;
     let clock = Clock::system();
     consumer::run(Consumer {
-        table: GroupedJobTable::new(table, config.group_writes),
+        table: GroupedJobTable::new(Arc::new(table), config.group_writes),
         queue,
         settings: config.settings,
         handlers: Handlers::new(config.jobs, clock.clone()),

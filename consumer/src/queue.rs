@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
 };
+use aws_types::SdkConfig;
 use shared::aws::CallError;
 use shared::config::QueueUrl;
 

@@ -24,8 +24,8 @@ use crate::view::View;
 use crate::{ANSWER_WITHIN, Producer};
 
 /// Writes to the table at the same time. Each takes about 5 ms, so 500 take
-/// about 160 ms; more connections would cost a small function more than that.
-const PUTS_AT_ONCE: usize = 16;
+/// about 100 ms; more connections would cost a small function more than that.
+const PUTS_AT_ONCE: usize = 25;
 
 /// The time for the entries that are written first: that of one call to AWS,
 /// however many there are. What is not written by then is not accepted.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::aws::CallLimits;
+use shared::aws::{Access, CallLimits};
 use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
 use shared::jobs::Rules;
 use shared::metrics::DEFAULT_NAMESPACE;
@@ -25,6 +25,8 @@ pub const DEAD_LETTER_RESERVE: usize = 8 * 1024;
 /// What the environment says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// How AWS is reached, by the variables that Lambda sets.
+    pub access: Access,
     /// `QUEUE_URL`: where messages go.
     pub queue_url: QueueUrl,
     /// `TABLE_NAME`: where job entries are.
@@ -52,6 +54,7 @@ impl Config {
     /// Everything that is wrong, in one line. The process must not start.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut env = Environment::new(lookup);
+        let access = Access::read(&mut env);
         let queue_url = env.required("QUEUE_URL");
         let table_name = env.required("TABLE_NAME");
         let max_message_bytes = env.required("MAX_MESSAGE_BYTES");
@@ -64,6 +67,7 @@ impl Config {
         let metrics_namespace = env.optional("METRICS_NAMESPACE", DEFAULT_NAMESPACE.to_owned());
         env.finish(|| {
             Some(Self {
+                access: access?,
                 queue_url: queue_url?,
                 table_name: table_name?,
                 message_limit: max_message_bytes? - DEAD_LETTER_RESERVE,
@@ -82,6 +86,9 @@ mod tests {
 
     fn read(changes: &[(&str, &str)]) -> Result<Config, String> {
         let defaults = [
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
             ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
             ("TABLE_NAME", "jobs"),
             ("MAX_MESSAGE_BYTES", "1048576"),
@@ -104,6 +111,7 @@ mod tests {
             let error = read(&[(variable, value)]).expect_err(value);
             assert!(error.contains(variable) && error.contains(expected), "{error}");
         }
+        check("AWS_REGION", "", "not set");
         check("QUEUE_URL", "", "not set");
         check("QUEUE_URL", "jobs", "not the URL");
         check("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/jobs.fifo", "FIFO");

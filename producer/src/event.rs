@@ -16,7 +16,6 @@ use lambda_http::aws_lambda_events::apigw::{
 use lambda_http::http::HeaderMap;
 use lambda_http::http::uri::PathAndQuery;
 use lambda_http::lambda_runtime::Diagnostic;
-use lambda_http::request::LambdaRequest;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -76,20 +75,24 @@ pub(crate) fn read(
     event: &RawValue,
     trace: Option<&str>,
 ) -> Result<(Gateway, Result<Request, Refusal>), NotHttp> {
-    let (gateway, request) = match serde_json::from_str(event.get()) {
-        Ok(LambdaRequest::ApiGatewayV1(event)) => (Gateway::Rest, rest_request(event)),
-        Ok(LambdaRequest::ApiGatewayV2(event)) => (Gateway::Http, http_request(event)),
-        Ok(LambdaRequest::Alb(event)) => (Gateway::Alb, alb_request(event)),
-        Ok(_) => return Err(NotHttp),
-        Err(_) => return unreadable(event),
+    let (gateway, text) = (sender(event)?, event.get());
+    let request = match gateway {
+        Gateway::Rest => serde_json::from_str(text).map(rest_request),
+        Gateway::Http => serde_json::from_str(text).map(http_request),
+        Gateway::Alb => serde_json::from_str(text).map(alb_request),
     };
-    let request = request.map(|mut request| {
-        // The invocation's own trace, where there is one: it continues the
-        // gateway's.
-        let header = request.headers.get(TRACE_HEADER).and_then(|value| value.to_str().ok());
-        request.trace = [trace, header].into_iter().flatten().find_map(TraceHeader::parse);
-        request
-    });
+    // The type does not fit because of a header that HTTP does not allow, say.
+    // A client waits for an answer, and it is the client's fault.
+    let detail = "The request's method or one of its headers is not valid HTTP.";
+    let request = request
+        .unwrap_or_else(|_| Err(Refusal::new(ProblemType::Malformed, detail)))
+        .map(|mut request| {
+            // The invocation's own trace, where there is one: it continues the
+            // gateway's.
+            let header = request.headers.get(TRACE_HEADER).and_then(|value| value.to_str().ok());
+            request.trace = [trace, header].into_iter().flatten().find_map(TraceHeader::parse);
+            request
+        });
     Ok((gateway, request))
 }
 
@@ -108,20 +111,16 @@ struct SenderContext {
     elb: Option<IgnoredAny>,
 }
 
-/// An event that no type of it fits, because of a header that HTTP does not
-/// allow, say. Where a client waits for an answer, it is the client's fault.
-fn unreadable(event: &RawValue) -> Result<(Gateway, Result<Request, Refusal>), NotHttp> {
-    let Ok(sender) = serde_json::from_str::<Sender>(event.get()) else {
-        return Err(NotHttp);
-    };
-    let gateway = match (sender.context, sender.method) {
-        (SenderContext { http: Some(_), .. }, _) => Gateway::Http,
-        (SenderContext { elb: Some(_), .. }, _) => Gateway::Alb,
-        (_, Some(_)) => Gateway::Rest,
-        _ => return Err(NotHttp),
-    };
-    let detail = "The request's method or one of its headers is not valid HTTP.";
-    Ok((gateway, Err(Refusal::new(ProblemType::Malformed, detail))))
+/// Looked at first, and without keeping anything: to try one type after the
+/// other would copy the event, and read it twice.
+fn sender(event: &RawValue) -> Result<Gateway, NotHttp> {
+    let sender: Sender = serde_json::from_str(event.get()).map_err(|_| NotHttp)?;
+    match (sender.context, sender.method) {
+        (SenderContext { http: Some(_), .. }, _) => Ok(Gateway::Http),
+        (SenderContext { elb: Some(_), .. }, _) => Ok(Gateway::Alb),
+        (_, Some(_)) => Ok(Gateway::Rest),
+        _ => Err(NotHttp),
+    }
 }
 
 fn rest_request(event: ApiGatewayProxyRequest) -> Result<Request, Refusal> {

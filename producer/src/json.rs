@@ -5,10 +5,11 @@
 //! float can hold, a key that stands twice in an object (which readers would
 //! take for either value), and nesting without end.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use shared::fingerprint::MAX_DEPTH;
 
@@ -39,6 +40,10 @@ pub(crate) fn check(text: &str) -> Result<(), Flaw> {
         (Ok(()), None) => Ok(()),
     }
 }
+
+/// A key, which is copied only where it has escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads any value and keeps nothing.
 #[derive(Clone, Copy)]
@@ -109,15 +114,16 @@ impl<'de> Visitor<'de> for Check<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let member = self.deeper()?;
-        let mut keys = HashSet::new();
-        while let Some(key) = map.next_key::<String>()? {
-            if keys.contains(&key) {
-                return Err(self.fail(Flaw::DuplicateKey(key)));
-            }
-            keys.insert(key);
+        let mut keys = Vec::new();
+        while let Some(Key(key)) = map.next_key()? {
+            keys.push(key);
             map.next_value_seed(member)?;
         }
-        Ok(())
+        keys.sort_unstable();
+        match keys.array_windows().find(|[one, next]| one == next) {
+            Some([key, _]) => Err(self.fail(Flaw::DuplicateKey(key.to_string()))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use producer::{CALL_LIMITS, Config, Producer, SqsJobQueue};
 use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
-use shared::{Clock, Ids, aws, telemetry};
+use shared::{Clock, Ids, JobTable, NOBODYS_JOB, aws, telemetry, warm_up};
 
 // One invocation at a time is all that Lambda sends, and a start is faster
 // without worker threads.
@@ -20,10 +20,13 @@ async fn main() -> ExitCode {
         }
     };
     telemetry::init(config.log_level);
-    let aws = aws::loader(CALL_LIMITS).load().await;
+    let aws = aws::configure(config.access, CALL_LIMITS);
+    let table = DynamoJobTable::new(&aws, config.table_name);
+    let queue = SqsJobQueue::new(&aws, &config.queue_url);
+    warm_up(Box::pin(async { tokio::join!(table.get(NOBODYS_JOB), queue.look_up()) })).await;
     let ended = producer::run(Producer {
-        table: DynamoJobTable::new(&aws, config.table_name),
-        queue: SqsJobQueue::new(&aws, &config.queue_url),
+        table,
+        queue,
         clock: Clock::system(),
         ids: Ids::random(),
         message_limit: config.message_limit,

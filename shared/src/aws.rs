@@ -1,21 +1,81 @@
-//! How both functions talk to AWS: configuration, time limits, errors.
+//! How both functions talk to AWS: access, time limits, errors.
+
+mod http;
 
 use std::error::Error;
 use std::time::Duration;
 
-use aws_config::environment::{
-    EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
+use aws_sdk_dynamodb::config::{
+    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, StalledStreamProtectionConfig,
 };
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader};
-use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::shared::IntoShared;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+use aws_types::SdkConfig;
 use aws_types::request_id::RequestId;
 
+use self::http::Http;
+use crate::config::Environment;
 use crate::telemetry::causes;
+
+/// Whom AWS takes the function for, and where AWS is.
+///
+/// It comes from the variables that Lambda sets, and from nowhere else: profile
+/// files and metadata services do not exist there, and looking for them makes a
+/// cold start slow and a missing credential a hang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    region: Region,
+    credentials: Credentials,
+    endpoint: Option<String>,
+    roots: Roots,
+}
+
+/// Whose certificates are trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Roots {
+    /// Amazon's own. Reading the machine's 140 costs a cold start more time than
+    /// everything else that the clients do before their first call.
+    Amazon,
+    /// The machine's, or rather those that `SSL_CERT_FILE` names: for endpoints
+    /// behind a private authority, and for partitions of AWS that have another.
+    Machine,
+}
+
+impl Access {
+    /// Reads `AWS_REGION`, the credentials, `AWS_ENDPOINT_URL` and
+    /// `SSL_CERT_FILE`.
+    pub fn read<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Option<Self> {
+        let region = env.required::<String>("AWS_REGION");
+        let key = env.required::<String>("AWS_ACCESS_KEY_ID");
+        let secret = env.required::<String>("AWS_SECRET_ACCESS_KEY");
+        let token = env.secret("AWS_SESSION_TOKEN");
+        let endpoint = env.secret("AWS_ENDPOINT_URL");
+        let roots =
+            env.secret::<String>("SSL_CERT_FILE")?.map_or(Roots::Amazon, |_| Roots::Machine);
+        Some(Self {
+            region: Region::new(region?),
+            credentials: Credentials::new(key?, secret?, token?, None, "environment"),
+            endpoint: endpoint?,
+            roots,
+        })
+    }
+
+    /// Access to the server at this host and port.
+    #[cfg(feature = "test-support")]
+    #[must_use]
+    pub fn for_tests(address: &str) -> Self {
+        Self {
+            region: Region::from_static("eu-west-1"),
+            credentials: Credentials::for_tests(),
+            endpoint: Some(format!("http://{address}")),
+            roots: Roots::Amazon,
+        }
+    }
+}
 
 /// Time limits of one call to AWS.
 ///
@@ -37,30 +97,29 @@ const MAX_ATTEMPTS: u32 = 3;
 /// The longest wait between two attempts. The SDK's own 20 s outlast a call.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
-/// The configuration of all AWS clients of a function; `load` finishes it.
-///
-/// Credentials and region come from the variables that Lambda sets, and from
-/// nowhere else: profile files and metadata services do not exist there, and
-/// looking for them makes a cold start slow and a missing credential a hang.
+/// The configuration of all AWS clients of a function, which share one pool of
+/// connections.
 #[must_use]
-pub fn loader(limits: CallLimits) -> ConfigLoader {
+pub fn configure(access: Access, limits: CallLimits) -> SdkConfig {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(limits.attempt)
         .operation_attempt_timeout(limits.attempt)
         .operation_timeout(limits.operation)
         .build();
-    let no_files = EnvConfigFiles::builder()
-        .with_contents(EnvConfigFileKind::Config, "")
-        .with_contents(EnvConfigFileKind::Credentials, "")
-        .build();
-    aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .profile_files(no_files)
-        .region(EnvironmentVariableRegionProvider::new())
-        .credentials_provider(EnvironmentVariableCredentialsProvider::new())
-        .retry_config(
-            RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS).with_max_backoff(MAX_BACKOFF),
-        )
+    let retries =
+        RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS).with_max_backoff(MAX_BACKOFF);
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(access.region)
+        .credentials_provider(SharedCredentialsProvider::new(access.credentials))
+        .retry_config(retries)
         .timeout_config(timeouts)
+        // Bodies are small, and an attempt as a whole has its limit.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+    config.set_endpoint_url(access.endpoint);
+    // Without a client, which cannot be, each call errs and says so.
+    config.set_http_client(Http::new(access.roots).ok().map(IntoShared::into_shared));
+    config.build()
 }
 
 /// A call to AWS that got no good answer, after the SDK's own attempts.
@@ -123,5 +182,46 @@ impl CallError {
         let request_id = self.request_id.as_deref().unwrap_or("none");
         let message = self.message.as_deref().unwrap_or("no message");
         format!("{self}, request id {request_id}: {message}: {}", causes(&*self.source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(session_token: &str) -> Result<Access, String> {
+        let variables = [
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "hunter2"),
+            ("AWS_SESSION_TOKEN", session_token),
+        ];
+        let mut env = Environment::new(|name: &str| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        });
+        let access = Access::read(&mut env);
+        env.finish(|| access).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn access_is_what_lambda_says() {
+        let access = read("token").unwrap();
+        assert_eq!(access.region.as_ref(), "eu-west-1");
+        assert_eq!(access.credentials.session_token(), Some("token"));
+        assert_eq!(access.endpoint, None);
+        assert_eq!(access.roots, Roots::Amazon);
+        assert_eq!(read("").unwrap().credentials.session_token(), None);
+        assert!(!format!("{access:?}").contains("hunter2"), "{access:?}");
+    }
+
+    #[test]
+    fn every_variable_that_is_missing_is_named() {
+        let mut env = Environment::new(|_: &str| None);
+        let access = Access::read(&mut env);
+        let error = env.finish(|| access).unwrap_err().to_string();
+        for name in ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            assert!(error.contains(name), "{error}");
+        }
     }
 }

@@ -10,13 +10,12 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_config::{Region, SdkConfig};
-use aws_sdk_dynamodb::config::Credentials;
+use aws_types::SdkConfig;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::aws::{self, CallLimits};
+use crate::aws::{Access, CallLimits, configure};
 
 /// A request that the server got.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +89,9 @@ impl FakeAws {
 
     /// The clients' configuration, as the functions have it, but for this
     /// endpoint.
-    pub async fn sdk_config(&self, limits: CallLimits) -> SdkConfig {
-        sdk_config(&self.address, limits).await
+    #[must_use]
+    pub fn sdk_config(&self, limits: CallLimits) -> SdkConfig {
+        configure(Access::for_tests(&self.address), limits)
     }
 
     /// Host and port.
@@ -111,17 +111,6 @@ impl FakeAws {
     pub fn requests(&self, operation: &str) -> Vec<Request> {
         self.received().into_iter().filter(|request| request.operation == operation).collect()
     }
-}
-
-/// The clients' configuration, as the functions have it, for the endpoint at
-/// this host and port.
-pub async fn sdk_config(address: &str, limits: CallLimits) -> SdkConfig {
-    aws::loader(limits)
-        .endpoint_url(format!("http://{address}"))
-        .region(Region::new("eu-west-1"))
-        .credentials_provider(Credentials::for_tests())
-        .load()
-        .await
 }
 
 /// Answers one connection's requests, until it is closed.

@@ -32,7 +32,7 @@ impl Fingerprint {
     /// [`NotCanonical`] if the payload nests too deep or holds text that is
     /// not Unicode. It stays so however often it is tried.
     pub fn of(kind: &str, payload: &RawValue) -> Result<Self, NotCanonical> {
-        let mut canonical = String::with_capacity(payload.get().len());
+        let mut canonical = Vec::with_capacity(payload.get().len());
         write_canonical(payload, 0, &mut canonical)?;
         let mut hash = Sha256::new();
         hash.update(format!("{}:{kind}", kind.len()));
@@ -64,57 +64,56 @@ pub enum NotCanonical {
     NotUnicode(#[source] serde_json::Error),
 }
 
-fn write_canonical(value: &RawValue, depth: usize, out: &mut String) -> Result<(), NotCanonical> {
+fn write_canonical(value: &RawValue, depth: usize, out: &mut Vec<u8>) -> Result<(), NotCanonical> {
     let text = value.get();
     match text.as_bytes().first() {
         Some(b'{') => write_object(text, depth, out),
         Some(b'[') => write_array(text, depth, out),
         Some(b'"') => {
-            let string: Cow<'_, str> = read(text)?;
+            let Text(string) = read(text)?;
             write_string(&string, out)
         }
         _ => {
-            out.push_str(text);
+            out.extend_from_slice(text.as_bytes());
             Ok(())
         }
     }
 }
 
-fn write_object(text: &str, depth: usize, out: &mut String) -> Result<(), NotCanonical> {
+fn write_object(text: &str, depth: usize, out: &mut Vec<u8>) -> Result<(), NotCanonical> {
     let depth = deeper(depth)?;
     let Members(mut members) = read(text)?;
     // Stable: of a key that stands twice, the order of its values counts.
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
-    out.push('{');
-    for (position, (key, value)) in members.into_iter().enumerate() {
+    out.push(b'{');
+    for (position, (Text(key), value)) in members.into_iter().enumerate() {
         if position > 0 {
-            out.push(',');
+            out.push(b',');
         }
         write_string(&key, out)?;
-        out.push(':');
+        out.push(b':');
         write_canonical(value, depth, out)?;
     }
-    out.push('}');
+    out.push(b'}');
     Ok(())
 }
 
-fn write_array(text: &str, depth: usize, out: &mut String) -> Result<(), NotCanonical> {
+fn write_array(text: &str, depth: usize, out: &mut Vec<u8>) -> Result<(), NotCanonical> {
     let depth = deeper(depth)?;
     let elements: Vec<&RawValue> = read(text)?;
-    out.push('[');
+    out.push(b'[');
     for (position, element) in elements.into_iter().enumerate() {
         if position > 0 {
-            out.push(',');
+            out.push(b',');
         }
         write_canonical(element, depth, out)?;
     }
-    out.push(']');
+    out.push(b']');
     Ok(())
 }
 
-fn write_string(string: &str, out: &mut String) -> Result<(), NotCanonical> {
-    out.push_str(&serde_json::to_string(string).map_err(NotCanonical::NotUnicode)?);
-    Ok(())
+fn write_string(string: &str, out: &mut Vec<u8>) -> Result<(), NotCanonical> {
+    serde_json::to_writer(out, string).map_err(NotCanonical::NotUnicode)
 }
 
 const fn deeper(depth: usize) -> Result<usize, NotCanonical> {
@@ -127,8 +126,12 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, NotCanonical> {
     serde_json::from_str(text).map_err(NotCanonical::NotUnicode)
 }
 
+/// A string, which is copied only where it has escapes.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 /// The members of an object in the order of the text, repeated keys included.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct Members<'a>(Vec<(Text<'a>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -163,9 +166,9 @@ mod tests {
     }
 
     fn canonical(payload: &str) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         write_canonical(&RawValue::from_string(payload.to_owned()).unwrap(), 0, &mut out).unwrap();
-        out
+        String::from_utf8(out).unwrap()
     }
 
     #[test]

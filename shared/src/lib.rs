@@ -66,6 +66,7 @@ pub mod sources;
 pub mod table;
 pub mod telemetry;
 pub mod validation;
+mod warm_up;
 
 pub use entry::{JobEntry, State};
 pub use fingerprint::Fingerprint;
@@ -74,3 +75,4 @@ pub use job_id::JobId;
 pub use principal::Principal;
 pub use sources::{Clock, Ids, Random, Timestamp};
 pub use table::JobTable;
+pub use warm_up::{NOBODYS_JOB, warm_up};

@@ -21,8 +21,8 @@ use shared::{Clock, Ids, Random};
 
 use crate::rig::{Job, TIMEOUT, record};
 
-async fn consumer_of(aws: &FakeAws) -> Consumer<GroupedJobTable<DynamoJobTable>, SqsRetryQueue> {
-    let config = aws.sdk_config(CALL_LIMITS).await;
+fn consumer_of(aws: &FakeAws) -> Consumer<GroupedJobTable<DynamoJobTable>, SqsRetryQueue> {
+    let config = aws.sdk_config(CALL_LIMITS);
     let queue = |name| format!("https://sqs.eu-west-1.amazonaws.com/1/{name}").parse().unwrap();
     Consumer {
         table: GroupedJobTable::new(Arc::new(DynamoJobTable::new(&config, "jobs")), true),
@@ -50,7 +50,7 @@ async fn deliver(
     reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
 ) -> (Result<Vec<String>, BatchError>, FakeAws) {
     let aws = FakeAws::start(reply).await.unwrap();
-    let consumer = consumer_of(&aws).await;
+    let consumer = consumer_of(&aws);
     let event = RawValue::from_string(json!({ "Records": records }).to_string()).unwrap();
     let deadline = Deadline::new(&consumer.clock, consumer.clock.now() + TIMEOUT, TIMEOUT);
     let answer = consumer.handle(&event, &deadline).await;

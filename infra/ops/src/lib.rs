@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod aws;
+pub mod bench;
 pub mod completions;
 pub mod connection;
 pub mod cost;

@@ -23,7 +23,7 @@ use ops::prove::Proof;
 use ops::queue::Queue;
 use ops::workspace::Workspace;
 use ops::{
-    completions, cost, demo, dev, doctor, down, jobs, journal, lint, poll, prove, queue, up,
+    bench, completions, cost, demo, dev, doctor, down, jobs, journal, lint, poll, prove, queue, up,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -78,6 +78,8 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Measures the functions on this machine: time, CPU, memory, calls.
+    Bench(bench::Options),
     /// Shows that the promises hold, for as long as one likes.
     #[command(subcommand)]
     Prove(Proof),
@@ -127,6 +129,7 @@ async fn run(command: Command) -> Result<Ending> {
         Command::Doctor(doctor) => return doctor::run(&workspace, &doctor, progress).await,
         Command::Lint => lint::run(&workspace, progress).await?,
         Command::Cost { load, format } => cost::print(load, format.style())?,
+        Command::Bench(options) => bench::run(&workspace, &options, progress).await?,
         Command::Prove(proof) => prove::run(&workspace, proof, progress).await?,
         Command::Completions { shell } => completions::print(shell, Cli::command())?,
     }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{BuildError, SdkError};
@@ -12,6 +11,7 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
     SendMessageBatchRequestEntry,
 };
+use aws_types::SdkConfig;
 use shared::aws::CallError;
 use shared::config::QueueUrl;
 
@@ -30,6 +30,11 @@ impl SqsJobQueue {
     #[must_use]
     pub fn new(config: &SdkConfig, url: &QueueUrl) -> Self {
         Self { client: Client::new(config), url: url.as_str().to_owned() }
+    }
+
+    /// Asks SQS for nothing about the queue, for the connection's sake.
+    pub async fn look_up(&self) {
+        let _ = self.client.get_queue_attributes().queue_url(&self.url).send().await;
     }
 }
 

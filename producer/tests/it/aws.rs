@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aws_config::SdkConfig;
+use aws_types::SdkConfig;
 use producer::{CALL_LIMITS, DEAD_LETTER_RESERVE, Producer, SqsJobQueue};
 use serde_json::{Value, json};
-use shared::fake_aws::{FakeAws, Reply, Request, sdk_config};
+use shared::aws::{Access, configure};
+use shared::fake_aws::{FakeAws, Reply, Request};
 use shared::jobs::Rules;
 use shared::metrics::Metrics;
 use shared::table::DynamoJobTable;
@@ -72,7 +73,7 @@ fn assert_shows_no_plumbing(answer: &Answer) {
 async fn a_message_reaches_sqs_with_its_attributes() {
     let server = aws_with_sqs(Reply::Ok(sent())).await;
     let body = BODY.replacen('{', r#"{"delay_seconds":7,"#, 1);
-    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS).await, &Event::post(&body)).await;
+    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS), &Event::post(&body)).await;
     assert_eq!(answer.status, 202, "{log}");
     let sent = &server.requests("SendMessage")[0].body;
     assert_eq!(sent["QueueUrl"], "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs");
@@ -98,7 +99,7 @@ async fn a_message_reaches_sqs_with_its_attributes() {
 async fn an_answer_waits_for_that_of_sqs() {
     let reply = Reply::After(Duration::from_millis(500), sent());
     let server = aws_with_sqs(reply).await;
-    let config = server.sdk_config(CALL_LIMITS).await;
+    let config = server.sdk_config(CALL_LIMITS);
     for event in [Event::post(BODY), Event::post(BODY).key("k")] {
         let (answer, _, elapsed) = send(&config, &event).await;
         assert_eq!(answer.status, 202);
@@ -117,7 +118,7 @@ async fn what_time_may_mend_is_503() {
     ] {
         let server = aws_with_sqs(Reply::Error(status, code)).await;
         let (answer, log, elapsed) =
-            send(&server.sdk_config(CALL_LIMITS).await, &Event::post(BODY)).await;
+            send(&server.sdk_config(CALL_LIMITS), &Event::post(BODY)).await;
         assert_eq!((answer.status, answer.problem()), (503, "unavailable"), "{code}");
         assert_eq!(answer.header("retry-after"), Some("5"));
         assert_shows_no_plumbing(&answer);
@@ -141,8 +142,7 @@ async fn what_only_a_deployment_can_mend_is_500() {
             reply = reply.with("x-amzn-query-error", format!("{query_code};Sender"));
         }
         let server = aws_with_sqs(reply).await;
-        let (answer, log, _) =
-            send(&server.sdk_config(CALL_LIMITS).await, &Event::post(BODY)).await;
+        let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS), &Event::post(BODY)).await;
         assert_eq!((answer.status, answer.problem()), (500, "internal"), "{code}: {log}");
         assert_eq!(answer.header("retry-after"), None);
         assert_shows_no_plumbing(&answer);
@@ -160,7 +160,7 @@ async fn what_only_a_deployment_can_mend_is_500() {
 #[tokio::test]
 async fn a_success_that_names_no_message_is_none() {
     let server = aws_with_sqs(Reply::Ok(json!({}))).await;
-    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS).await, &Event::post(BODY)).await;
+    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS), &Event::post(BODY)).await;
     assert_eq!(answer.status, 503, "{log}");
     assert!(log.contains("no message id"), "{log}");
 }
@@ -180,7 +180,7 @@ async fn a_moment_of_trouble_is_got_over() {
     })
     .await;
     let event = Event::post(BODY).key("k");
-    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS).await, &event).await;
+    let (answer, log, _) = send(&server.sdk_config(CALL_LIMITS), &event).await;
     assert_eq!(answer.status, 202, "{log}");
 }
 
@@ -189,7 +189,7 @@ async fn nobody_there_is_503() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let config = sdk_config(&address, CALL_LIMITS).await;
+    let config = configure(Access::for_tests(&address), CALL_LIMITS);
     for event in [Event::post(BODY), Event::post(BODY).key("k")] {
         let (answer, log, elapsed) = send(&config, &event).await;
         assert_eq!(answer.status, 503);
@@ -202,7 +202,7 @@ async fn nobody_there_is_503() {
 #[tokio::test]
 async fn an_endpoint_that_never_answers_does_not_eat_the_invocation() {
     let server = start(|_| Reply::Never).await;
-    let config = server.sdk_config(CALL_LIMITS).await;
+    let config = server.sdk_config(CALL_LIMITS);
     let (post, get) = (Event::post(BODY), sample!("http-get-job"));
     // At the same time, since each takes as long as a call may.
     let (post, get) = tokio::join!(send(&config, &post), send(&config, &get));
@@ -231,7 +231,7 @@ async fn a_table_that_says_no_is_told_from_one_that_is_away() {
                 },
             )
             .await;
-        let config = server.sdk_config(CALL_LIMITS).await;
+        let config = server.sdk_config(CALL_LIMITS);
         let (answer, log, _) = send(&config, &Event::post(BODY).key("k")).await;
         assert_eq!(answer.status, status, "{code}: {log}");
         assert_eq!(server.requests("SendMessage").len(), 0);
@@ -243,7 +243,7 @@ async fn a_table_that_says_no_is_told_from_one_that_is_away() {
 #[tokio::test]
 async fn missing_credentials_are_found_at_once_and_named() {
     let server = start(|_| Reply::Never).await;
-    let mut builder = server.sdk_config(CALL_LIMITS).await.into_builder();
+    let mut builder = server.sdk_config(CALL_LIMITS).into_builder();
     builder.set_credentials_provider(None);
     let (answer, log, elapsed) = send(&builder.build(), &Event::post(BODY)).await;
     assert!(answer.status >= 500, "{answer:?}");
@@ -278,7 +278,7 @@ async fn a_cancellation_that_the_sdk_repeats_meets_its_own_write() {
         Reply::Json(400, json!({"__type": code, "message": "refused", "Item": item}))
     })
     .await;
-    let config = server.sdk_config(CALL_LIMITS).await;
+    let config = server.sdk_config(CALL_LIMITS);
     let (answer, log, _) = send(&config, &sample!("http-cancel-job")).await;
     assert_eq!((answer.status, &answer.body["state"]), (200, &json!("cancelled")), "{log}");
     assert_eq!(server.requests("UpdateItem").len(), 2);

@@ -28,7 +28,7 @@ async fn send(count: usize, replies: Vec<fn(&[String]) -> Reply>) -> (Answer, Fa
 }
 
 async fn post(aws: &FakeAws, count: usize) -> Answer {
-    let producer = producer(&aws.sdk_config(CALL_LIMITS).await);
+    let producer = producer(&aws.sdk_config(CALL_LIMITS));
     let body = format!(r#"{{"jobs":[{}]}}"#, vec![BODY; count].join(","));
     let event = Event::post(&body).at("POST", "/jobs/batch");
     let answer = producer.handle(&event.raw(), None).await.unwrap();

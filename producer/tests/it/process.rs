@@ -1,7 +1,7 @@
 //! The program itself, with a stand-in for Lambda's runtime API.
 
 use std::collections::VecDeque;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn function(server: &FakeAws) -> Command {
         ("TABLE_NAME", "jobs"),
         ("MAX_MESSAGE_BYTES", "1048576"),
         ("METRICS_NAMESPACE", "Ours"),
-        ("AWS_ENDPOINT_URL", &endpoint),
+        ("AWS_ENDPOINT_URL", &format!("http://{}", server.address())),
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
@@ -101,6 +101,23 @@ fn posted(server: &FakeAws, path: &str) -> Option<Request> {
     server.received().into_iter().find(|request| request.line.starts_with(&line))
 }
 
+/// What the program asked for until it asked for its first event.
+async fn asked_at_its_start(server: &FakeAws) -> Vec<String> {
+    let mut process = function(server).spawn().unwrap();
+    let mut asked = Vec::new();
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        asked = server.received();
+        if asked.iter().any(|request| request.line.contains("/invocation/next ")) {
+            break;
+        }
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let asked = asked.into_iter().take_while(|request| !request.operation.is_empty());
+    asked.map(|request| request.operation).collect()
+}
+
 /// Runs the program until it has posted to a path; what it has logged.
 async fn run_until_posted(server: &FakeAws, path: &str) -> String {
     let mut process = function(server).spawn().unwrap();
@@ -112,6 +129,23 @@ async fn run_until_posted(server: &FakeAws, path: &str) -> String {
     }
     process.kill().unwrap();
     text(&process.wait_with_output().unwrap())
+}
+
+#[tokio::test]
+async fn the_connections_are_open_before_the_first_event() {
+    let server = aws(Vec::new()).await;
+    let mut asked = asked_at_its_start(&server).await;
+    asked.sort();
+    assert_eq!(asked, ["GetItem", "GetQueueAttributes"]);
+    assert!(server.received().last().unwrap().line.contains("/invocation/next "));
+}
+
+#[tokio::test]
+async fn an_aws_that_does_not_answer_delays_the_start_but_does_not_prevent_it() {
+    let server = FakeAws::start(|_| Reply::Never).await.unwrap();
+    let asked = asked_at_its_start(&server).await;
+    assert!(asked.len() >= 2, "{asked:?}");
+    assert!(server.received().last().unwrap().line.contains("/invocation/next "));
 }
 
 #[tokio::test]

@@ -7,12 +7,12 @@ mod operator;
 
 use std::collections::HashMap;
 
-use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_types::SdkConfig;
 use uuid::Uuid;
 
 use self::expression::{cancel_change, cancel_condition, names_in, put_condition, settle_change};

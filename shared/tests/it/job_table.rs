@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
+use aws_types::SdkConfig;
 use dynoxide::{Database, server};
+use shared::aws::{Access, CallLimits, configure};
 use shared::entry::Failure;
 use shared::table::{
     Again, Cancellation, DynamoJobTable, InMemoryJobTable, PutIf, Settlement, TableError, Written,
@@ -31,14 +31,10 @@ pub(crate) async fn dynamodb() -> DynamoJobTable {
 
 async fn dynamodb_server() -> SdkConfig {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let access = Access::for_tests(&listener.local_addr().unwrap().to_string());
     tokio::spawn(server::serve_on(listener, Database::memory().unwrap()));
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-west-1"))
-        .endpoint_url(endpoint)
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
-        .build()
+    let limit = Duration::from_secs(30);
+    configure(access, CallLimits { attempt: limit, operation: limit })
 }
 
 async fn create_table(config: &SdkConfig) {

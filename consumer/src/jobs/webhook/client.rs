@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, redirect, retry};
+use rustls::crypto::ring;
 use shared::jobs::webhook::hosts::Reach;
 use shared::jobs::webhook::{Destinations, Forbidden, is_public};
 use tokio::net::lookup_host;
@@ -18,6 +19,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) fn build(destinations: Destinations) -> reqwest::Result<Client> {
+    // For this whole process, and the first time only; the client takes it from
+    // there. The AWS SDK brings the same one along: a second would be a megabyte.
+    let _ = ring::default_provider().install_default();
     Client::builder()
         .user_agent(concat!("Relevo/", env!("CARGO_PKG_VERSION")))
         .dns_resolver(LookedAt { destinations })

@@ -42,7 +42,8 @@ fn each_role_may_do_exactly_what_it_needs() {
         let table = table.as_str().unwrap();
 
         let producer = Role::of(stack, &outputs.producer).await.unwrap();
-        may_exactly(stack, &producer, &["sqs:SendMessage"], &queue).await;
+        let of_the_queue = ["sqs:GetQueueAttributes", "sqs:SendMessage"];
+        may_exactly(stack, &producer, &of_the_queue, &queue).await;
         may_exactly(stack, &producer, &[], &letters).await;
         let of_the_table = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
         may_exactly(stack, &producer, &of_the_table, table).await;
