@@ -10,16 +10,18 @@ mod function;
 mod stand_in;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::events::{Events, Role};
 use self::function::Function;
 use self::stand_in::{Delays, StandIn};
 use crate::functions::{self, Profile};
+use crate::output;
 use crate::progress::Progress;
 use crate::tools::Tools;
 use crate::workspace::Workspace;
@@ -67,7 +69,6 @@ struct Figures {
 /// # Errors
 ///
 /// They do not compile, or answered something else than that all went well.
-#[expect(clippy::print_stdout, reason = "the figures are what the command is for")]
 pub async fn run(workspace: &Workspace, options: &Options, progress: Progress) -> Result<()> {
     let events = Events::read(workspace, &options.request)?;
     let tools = Tools::prepare(workspace, progress).await?;
@@ -79,7 +80,7 @@ pub async fn run(workspace: &Workspace, options: &Options, progress: Progress) -
         let bootstrap = folder.join(role.name()).join("bootstrap");
         let figures = measure(&bootstrap, role, &events, options).await?;
         step.done("measured");
-        println!("{}", figures.text());
+        output::print(&figures.text())?;
     }
     Ok(())
 }
@@ -149,8 +150,10 @@ impl Run<'_> {
 /// Anything but success would be another figure than the one that is asked for.
 fn check(role: Role, answer: &Value) -> Result<()> {
     let is_good = match role {
-        Role::Producer => answer["statusCode"] == 202,
-        Role::Consumer => answer["batchItemFailures"].as_array().is_some_and(Vec::is_empty),
+        Role::Producer => answer.get("statusCode") == Some(&json!(202)),
+        Role::Consumer => {
+            answer.get("batchItemFailures").and_then(Value::as_array).is_some_and(Vec::is_empty)
+        }
     };
     ensure!(is_good, "it answered {answer}");
     Ok(())
@@ -173,7 +176,8 @@ impl Figures {
             if self.records == 1 { "1 job".to_owned() } else { format!("{} jobs", self.records) }
         );
         let mut row = |what: &str, value: f64, unit: &str| {
-            text += &format!("  {what:<34}{value:>10.2} {unit}\n");
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {what:<34}{value:>10.2} {unit}");
         };
         row("start to first answer", millis(&self.cold), "ms");
         for percent in [50, 90, 99, 100] {
@@ -195,8 +199,6 @@ fn millis(duration: &Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -206,7 +208,7 @@ mod tests {
             records: 10,
             cold: Duration::from_millis(30),
             times: (1..=200).map(Duration::from_millis).collect(),
-            cpu: Duration::from_millis(1_000),
+            cpu: Duration::from_secs(1),
             calls: BTreeMap::from([("PutItem".to_owned(), 2_000)]),
             peak_kib: 15 * 1024,
         };

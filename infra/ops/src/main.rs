@@ -183,37 +183,3 @@ mod tests {
         assert!(accepted >= 15, "only {accepted} examples");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_commands_do_not_contradict_one_another() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_examples_of_the_help_are_accepted() {
-        let mut accepted = 0;
-        for command in Cli::command().get_subcommands_mut() {
-            let help = command.render_long_help().to_string();
-            let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
-            for line in examples.lines().take_while(|line| !line.is_empty()) {
-                let calls: Vec<_> = line.split("cargo ops ").collect();
-                for (before, call) in std::iter::zip(&calls, calls.iter().skip(1)) {
-                    let end = call.find(['|', '>', '&', ')']).unwrap_or(call.len());
-                    let mut words = vec!["cargo ops"];
-                    words.extend(call[..end].split_whitespace().filter(|word| *word != "xargs"));
-                    // It gets its arguments from stdin.
-                    let from_stdin = before.ends_with("xargs ");
-                    words.extend(from_stdin.then_some("01a22d88-5297-7c42-8d92-706a06211937"));
-                    let parsed = Cli::try_parse_from(words);
-                    parsed.unwrap_or_else(|error| panic!("{line}: {error}"));
-                    accepted += 1;
-                }
-            }
-        }
-        assert!(accepted >= 15, "only {accepted} examples");
-    }
-}

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::workspace::Workspace;
@@ -30,8 +30,15 @@ impl Role {
 #[derive(Debug)]
 pub(super) struct Events {
     request: String,
-    http: Value,
-    record: Value,
+    http: Map<String, Value>,
+    record: Map<String, Value>,
+}
+
+/// A batch, as far as its records count.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch {
+    records: Vec<Map<String, Value>>,
 }
 
 /// A request, as far as a message holds it.
@@ -43,19 +50,18 @@ struct Asked {
 
 impl Events {
     pub(super) fn read(workspace: &Workspace, request: &Path) -> Result<Self> {
+        const NO_EVENT: &str = "a sample in events/ is no event";
         let text = |path: &Path| {
             let path = workspace.path(path);
             std::fs::read_to_string(&path)
                 .with_context(|| format!("could not read {}", path.display()))
         };
-        let sample = |name: &str| {
-            let text = text(&Path::new("events").join(name))?;
-            serde_json::from_str::<Value>(&text).with_context(|| format!("{name} is not JSON"))
-        };
+        let sample = |name: &str| text(&Path::new("events").join(name));
+        let batch: Batch = serde_json::from_str(&sample("sqs-report.json")?).context(NO_EVENT)?;
         Ok(Self {
             request: text(request)?,
-            http: sample("http-report.json")?,
-            record: sample("sqs-report.json")?["Records"][0].take(),
+            http: serde_json::from_str(&sample("http-report.json")?).context(NO_EVENT)?,
+            record: batch.records.into_iter().next().context(NO_EVENT)?,
         })
     }
 
@@ -64,8 +70,8 @@ impl Events {
         match role {
             Role::Producer => {
                 let mut event = self.http.clone();
-                event["body"] = json!(self.request);
-                Ok(event.to_string())
+                event.insert("body".to_owned(), json!(self.request));
+                Ok(Value::Object(event).to_string())
             }
             Role::Consumer => {
                 let records: Result<Vec<_>> = (0..records).map(|_| self.record()).collect();
@@ -74,16 +80,16 @@ impl Events {
         }
     }
 
-    fn record(&self) -> Result<Value> {
+    fn record(&self) -> Result<Map<String, Value>> {
         let Asked { kind, payload } =
             serde_json::from_str(&self.request).context("the request has no kind and payload")?;
         let id = Uuid::new_v4();
         let mut record = self.record.clone();
-        record["messageId"] = json!(id);
+        record.insert("messageId".to_owned(), json!(id));
         // The payload's own text, which is what the producer sends on.
         let kind = json!(kind);
         let body = format!(r#"{{"v":1,"id":"{id}","kind":{kind},"payload":{payload}}}"#);
-        record["body"] = json!(body);
+        record.insert("body".to_owned(), json!(body));
         Ok(record)
     }
 }

@@ -159,13 +159,13 @@ impl Shared {
 fn yes(operation: &str, body: &[u8]) -> Value {
     let each = |list: &str, answer: &dyn Fn(&Value) -> Value| {
         let request: Value = serde_json::from_slice(body).unwrap_or_default();
-        let all = request[list].as_array().map(Vec::as_slice).unwrap_or_default();
-        all.iter().map(answer).collect::<Value>()
+        let all = request.get(list).and_then(Value::as_array).map(Vec::as_slice);
+        all.unwrap_or_default().iter().map(answer).collect::<Value>()
     };
     match operation {
         "SendMessage" => json!({ "MessageId": "bench" }),
         "SendMessageBatch" => {
-            let sent = |entry: &Value| json!({ "Id": entry["Id"], "MessageId": "bench", "MD5OfMessageBody": "" });
+            let sent = |entry: &Value| json!({ "Id": entry.get("Id"), "MessageId": "bench", "MD5OfMessageBody": "" });
             json!({ "Successful": each("Entries", &sent), "Failed": [] })
         }
         "BatchExecuteStatement" => json!({ "Responses": each("Statements", &|_| json!({})) }),

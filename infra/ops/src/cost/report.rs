@@ -1,5 +1,7 @@
 //! The figures, as they are told.
 
+use std::fmt::Write;
+
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
@@ -84,7 +86,7 @@ impl Report {
         text += &row("  DynamoDB write units", 0, |line| line.per_job.write_units);
         text += &row("  DynamoDB read units", 0, |line| line.per_job.read_units);
         text += &row("  log, KiB", 2, |line| line.per_job.log_kib);
-        text += &format!("\nA million jobs cost, dollars ({PRICES_OF})\n");
+        text = text + "\nA million jobs cost, dollars (" + PRICES_OF + ")\n";
         text += &row("  HTTP API", 2, |line| line.dollars_per_million.api);
         text += &row("  Lambda", 2, |line| line.dollars_per_million.lambda);
         text += &row("  SQS", 2, |line| line.dollars_per_million.sqs);
@@ -93,7 +95,8 @@ impl Report {
         text += &row("  together", 2, |line| line.dollars_per_million.total);
         text += "\nA month of the stack costs besides, dollars\n";
         for (what, dollars) in month.parts() {
-            text += &format!("  {what:<32}{dollars:>12.2}\n");
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {what:<32}{dollars:>12.2}");
         }
         text += "\n";
         text += &row("A month of this, dollars", 2, |line| line.dollars_per_month);
