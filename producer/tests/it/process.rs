@@ -1,7 +1,7 @@
 //! The program itself, with a stand-in for Lambda's runtime API.
 
 use std::collections::VecDeque;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -327,7 +327,7 @@ async fn groups_that_are_switched_off_are_not_made() {
 async fn ask(reply: Reply) -> (Result<Vec<bool>, GroupError>, Value) {
     let aws = FakeAws::start(move |_| reply.clone()).await.unwrap();
     let second = Duration::from_secs(1);
-    let config = aws.sdk_config(CallLimits { attempt: second, operation: second }).await;
+    let config = aws.sdk_config(CallLimits { attempt: second, operation: second });
     let fingerprint = Some(Fingerprint::from_text("f"));
     let settlement = completion("{}");
     let (id, token) = (JobId::new(Uuid::from_u128(8)), Uuid::from_u128(8));
