@@ -37,8 +37,8 @@ pub struct Access {
 /// Whose certificates are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Roots {
-    /// Amazon's own. Reading the machine's 140 costs a cold start more time than
-    /// everything else that the clients do before their first call.
+    /// Amazon's own five: reading and parsing the machine's 140 would be part of
+    /// each cold start.
     Amazon,
     /// The machine's, or rather those that `SSL_CERT_FILE` names: for endpoints
     /// behind a private authority, and for partitions of AWS that have another.

@@ -53,6 +53,7 @@ pub const PARAMETER_SETS: [ParameterSet; 6] = [
             ("KeepData", "false"),
         ],
     ),
+    ("x86_64", &[("Architecture", "x86_64"), ("KeepData", "false")]),
     (
         "receivers",
         &[
@@ -63,5 +64,4 @@ pub const PARAMETER_SETS: [ParameterSet; 6] = [
             ("WebhookSecrets", r#"{"partner.example":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}"#),
         ],
     ),
-    ("x86_64", &[("Architecture", "x86_64"), ("KeepData", "false")]),
 ];

@@ -11,6 +11,9 @@ use crate::expansion::{Expansion, template, text};
 /// What only the consumer does, though the code for it is in `shared`.
 const GROUPS: &str = "dynamodb:PartiQLUpdate";
 
+/// What only the command line does, though the code for it is in `shared`.
+const OPERATORS: &str = "operator.rs";
+
 /// The SDK's name of each call that could be made, and the action that it needs.
 const CALLS: [(&str, &str); 23] = [
     (".batch_execute_statement()", GROUPS),
@@ -92,7 +95,7 @@ fn read(folder: &Path, source: &mut String) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             read(&path, source);
-        } else {
+        } else if path.file_name().is_none_or(|name| name != OPERATORS) {
             source.push_str(&fs::read_to_string(&path).unwrap());
         }
     }

@@ -14,12 +14,12 @@ async fn completed(words: &[&str]) -> String {
         words.len() - 1,
         words.last().unwrap(),
     );
+    // In a file, since it is longer than an argument may be.
+    let file = tempfile::NamedTempFile::new().unwrap();
     // Twice, as where a shell starts another.
-    let output = tokio::process::Command::new("bash")
-        .args(["--norc", "-c", &format!("{before}\n{script}\n{script}\n{call}")])
-        .output()
-        .await
-        .unwrap();
+    std::fs::write(&file, format!("{before}\n{script}\n{script}\n{call}")).unwrap();
+    let output =
+        tokio::process::Command::new("bash").arg("--norc").arg(file.path()).output().await.unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
