@@ -3,30 +3,16 @@
 //! The SDK crates for these services would take longer to compile than
 //! everything else here.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
-
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::process::Command;
 
 use crate::connection::Connection;
-use crate::process;
+use crate::process::{self, Watchdog};
 use crate::tools::Tools;
 
 /// Waits for the pipe to close, then runs its arguments.
 const AFTERWARDS: &str = r#"read -r _; exec "$@""#;
-
-/// A command that runs when this is dropped.
-#[derive(Debug)]
-pub struct Afterwards(Child);
-
-impl Drop for Afterwards {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
 
 /// The CLI, pointed at one account or emulator.
 #[derive(Clone, Debug)]
@@ -71,21 +57,12 @@ impl AwsCli {
     /// # Errors
     ///
     /// The shell that waits for that could not be started.
-    pub async fn call_afterwards(&self, arguments: &[&str]) -> Result<Afterwards> {
+    pub async fn call_afterwards(&self, arguments: &[&str]) -> Result<Watchdog> {
         let mut shell = Command::new("sh");
         shell.args(["-c", AFTERWARDS, "afterwards"]).arg(self.tools.path("aws"));
         let mut shell = self.connected(shell).await?;
         shell.args(arguments);
-        let shell = shell
-            .as_std_mut()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // A terminal's Ctrl-C is for us; it sees the pipe close.
-            .process_group(0)
-            .spawn()
-            .context("could not start a shell")?;
-        Ok(Afterwards(shell))
+        Watchdog::start(shell.as_std_mut()).context("could not start a shell")
     }
 
     async fn run(&self, arguments: &[&str], json: bool) -> Result<String> {

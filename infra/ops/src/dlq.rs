@@ -166,11 +166,8 @@ impl Office {
 /// How long the functions let an entry live after its last claim.
 async fn entry_ttl(stack: &Stack) -> Result<Duration> {
     const NAME: &str = "ENTRY_TTL_DAYS";
-    let query = format!("Environment.Variables.{NAME}");
-    let mut arguments = vec!["lambda", "get-function-configuration", "--function-name"];
-    arguments.extend([stack.outputs.consumer.as_str(), "--query", &query]);
-    let days = stack.aws.json(&arguments).await?;
-    let days: Option<u32> = days.as_str().and_then(|days| days.parse().ok());
+    let variables = stack.variables(&stack.outputs.consumer).await?;
+    let days: Option<u32> = variables.get(NAME).and_then(|days| days.parse().ok());
     let days = days.with_context(|| format!("the consumer's variable {NAME} is no number"))?;
     Ok(Duration::from_hours(24) * days)
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::process::Watchdog;
 use crate::tools::Tools;
 
 /// What every stack of the emulator lies in.
@@ -47,7 +48,7 @@ pub struct Emulator {
     port: u16,
     state: PathBuf,
     server: Child,
-    watchdog: Child,
+    watchdog: Watchdog,
 }
 
 impl Emulator {
@@ -135,9 +136,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // Closes the pipe, which is what the watchdog waits for.
-        drop(self.watchdog.stdin.take());
-        let _ = self.watchdog.wait();
+        self.watchdog.release();
         let _ = self.server.wait();
     }
 }
@@ -204,17 +203,10 @@ fn serve(tools: &Tools, port: u16, functions_endpoint: &str, state: &Path) -> Re
     Ok(child)
 }
 
-fn watch(server: &Child, state: &Path) -> Result<Child> {
-    let child = Command::new("sh")
-        .args(["-c", WATCHDOG, "watchdog"])
-        .arg(server.id().to_string())
-        .arg(state)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()?;
-    Ok(child)
+fn watch(server: &Child, state: &Path) -> std::io::Result<Watchdog> {
+    let mut command = Command::new("sh");
+    command.args(["-c", WATCHDOG, "watchdog"]).arg(server.id().to_string()).arg(state);
+    Watchdog::start(&mut command)
 }
 
 #[cfg(test)]
@@ -243,10 +235,9 @@ mod tests {
         let state = tempfile::tempdir().unwrap().keep();
         let mut server =
             Command::new("sh").args(["-c", "sleep 60 & wait"]).process_group(0).spawn().unwrap();
-        let mut watchdog = watch(&server, &state).unwrap();
+        let watchdog = watch(&server, &state).unwrap();
         assert!(server.try_wait().unwrap().is_none(), "ended before the pipe closed");
-        drop(watchdog.stdin.take());
-        watchdog.wait().unwrap();
+        drop(watchdog);
         let status = server.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
         assert!(!state.exists(), "the temporary folder is still there");

@@ -37,6 +37,7 @@ pub mod process;
 pub mod progress;
 pub mod prove;
 pub mod queue;
+pub mod queue_attributes;
 pub mod receivers;
 pub mod role;
 pub mod running;

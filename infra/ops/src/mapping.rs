@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::aws::Afterwards;
+use crate::process::Watchdog;
 use crate::stack::Stack;
 
 /// What Lambda needs to be told, or it deletes failed records with the rest.
@@ -93,7 +93,7 @@ impl Mapping {
     /// # Errors
     ///
     /// It could not be prepared.
-    pub async fn switch_on_afterwards(&self, stack: &Stack) -> Result<Afterwards> {
+    pub async fn switch_on_afterwards(&self, stack: &Stack) -> Result<Watchdog> {
         stack.aws.call_afterwards(&self.update("--enabled")).await
     }
 

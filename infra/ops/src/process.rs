@@ -4,7 +4,8 @@
 //! group of its own, so that it can be ended as a whole: a terminal's Ctrl-C
 //! reaches only us, and we end the rest.
 
-use std::process::{ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -21,6 +22,41 @@ impl Drop for Group {
             // Fails when all of it has ended already, which is what we want.
             let _ = kill_process_group(leader, Signal::KILL);
         }
+    }
+}
+
+/// A command that runs when this is dropped, and also where we are killed before:
+/// it waits for the end of a pipe, whose other end we hold, and the system closes.
+#[derive(Debug)]
+pub struct Watchdog(Child);
+
+impl Watchdog {
+    /// Starts the command, which has to read from its stdin before it does anything.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    pub fn start(command: &mut std::process::Command) -> std::io::Result<Self> {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A terminal's Ctrl-C is for us; it sees the pipe close.
+            .process_group(0)
+            .spawn()
+            .map(Self)
+    }
+
+    /// Lets it do what it is there for, and waits until that is done.
+    pub fn release(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
 use clap::Args;
 use comfy_table::Table;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::output::{Color, Format, Style, print, print_json, table};
 use crate::progress::Progress;
+use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 use crate::target::Target;
 use crate::workspace::Workspace;
@@ -120,29 +121,12 @@ struct Counts {
 
 impl Counts {
     async fn read(stack: &Stack, url: &str) -> Result<Self> {
-        let answer = stack
-            .sqs
-            .get_queue_attributes()
-            .queue_url(url)
-            .attribute_names(Name::QueueArn)
-            .attribute_names(Name::ApproximateNumberOfMessages)
-            .attribute_names(Name::ApproximateNumberOfMessagesNotVisible)
-            .attribute_names(Name::ApproximateNumberOfMessagesDelayed)
-            .send()
-            .await
-            .with_context(|| format!("could not read the attributes of {url}"))?;
-        let attribute = |name: Name| {
-            let value = answer.attributes().and_then(|all| all.get(&name));
-            value.with_context(|| format!("SQS does not tell {} of {url}", name.as_str()))
-        };
-        let count = |name: Name| -> Result<u64> {
-            attribute(name)?.parse().context("SQS counts in something else than whole numbers")
-        };
+        let queue = QueueAttributes::read(&stack.sqs, url).await?;
         Ok(Self {
-            arn: attribute(Name::QueueArn)?.clone(),
-            visible: count(Name::ApproximateNumberOfMessages)?,
-            in_flight: count(Name::ApproximateNumberOfMessagesNotVisible)?,
-            delayed: count(Name::ApproximateNumberOfMessagesDelayed)?,
+            arn: queue.text(&Name::QueueArn)?.to_owned(),
+            visible: queue.number(&Name::ApproximateNumberOfMessages)?,
+            in_flight: queue.number(&Name::ApproximateNumberOfMessagesNotVisible)?,
+            delayed: queue.number(&Name::ApproximateNumberOfMessagesDelayed)?,
         })
     }
 }

@@ -1,10 +1,12 @@
 //! A deployed stack, in an account or in the emulator, and clients for it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::types::QueueAttributeName;
 
 use crate::api::{Api, Caller};
 use crate::aws::AwsCli;
@@ -12,6 +14,7 @@ use crate::connection::Connection;
 use crate::emulator::Emulator;
 use crate::logs::Logs;
 use crate::outputs::Outputs;
+use crate::queue_attributes::QueueAttributes;
 use crate::tools::Tools;
 
 /// A job entry's attributes by name.
@@ -134,18 +137,26 @@ impl Stack {
         .await
     }
 
+    /// A function's own variables.
+    ///
+    /// # Errors
+    ///
+    /// Lambda did not answer.
+    pub async fn variables(&self, function: &str) -> Result<BTreeMap<String, String>> {
+        let mut arguments = vec!["lambda", "get-function-configuration", "--function-name"];
+        arguments.extend([function, "--query", "Environment.Variables"]);
+        let variables = self.aws.json(&arguments).await?;
+        serde_json::from_value(variables).with_context(|| format!("{function} has no variables"))
+    }
+
     /// The queue's ARN.
     ///
     /// # Errors
     ///
     /// The queue did not answer.
     pub async fn queue_arn(&self) -> Result<String> {
-        use aws_sdk_sqs::types::QueueAttributeName::QueueArn;
-        let request = self.sqs.get_queue_attributes().queue_url(&self.outputs.queue_url);
-        let answer = request.attribute_names(QueueArn).send().await;
-        let answer = answer.context("could not read the queue's attributes")?;
-        let arn = answer.attributes().and_then(|attributes| attributes.get(&QueueArn));
-        arn.cloned().context("the queue has no ARN")
+        let queue = QueueAttributes::read(&self.sqs, &self.outputs.queue_url).await?;
+        Ok(queue.text(&QueueAttributeName::QueueArn)?.to_owned())
     }
 
     /// How many messages the queue holds.
@@ -155,22 +166,12 @@ impl Stack {
     /// The queue did not answer.
     pub async fn queue_depth(&self) -> Result<Depth> {
         use aws_sdk_sqs::types::QueueAttributeName as Name;
-        let answer = self
-            .sqs
-            .get_queue_attributes()
-            .queue_url(&self.outputs.queue_url)
-            .attribute_names(Name::ApproximateNumberOfMessages)
-            .attribute_names(Name::ApproximateNumberOfMessagesNotVisible)
-            .send()
-            .await
-            .context("could not read the queue's attributes")?;
-        let count = |name| {
-            let text = answer.attributes()?.get(&name)?;
-            text.parse::<u32>().ok()
-        };
+        let queue = QueueAttributes::read(&self.sqs, &self.outputs.queue_url).await?;
         Ok(Depth {
-            visible: count(Name::ApproximateNumberOfMessages).unwrap_or_default(),
-            in_flight: count(Name::ApproximateNumberOfMessagesNotVisible).unwrap_or_default(),
+            visible: queue.number(&Name::ApproximateNumberOfMessages).unwrap_or_default(),
+            in_flight: queue
+                .number(&Name::ApproximateNumberOfMessagesNotVisible)
+                .unwrap_or_default(),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
@@ -81,12 +81,7 @@ async fn follow(
 pub async fn variables(stack: &Stack) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for function in [&stack.outputs.producer, &stack.outputs.consumer] {
-        let mut arguments = vec!["lambda", "get-function-configuration", "--function-name"];
-        arguments.extend([function.as_str(), "--query", "Environment.Variables"]);
-        let variables = stack.aws.json(&arguments).await?;
-        let variables: BTreeMap<String, String> = serde_json::from_value(variables)
-            .with_context(|| format!("{function} has no variables"))?;
-        all.extend(variables);
+        all.extend(stack.variables(function).await?);
     }
     Ok(all)
 }

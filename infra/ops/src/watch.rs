@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::functions::FUNCTIONS;
 use crate::log_line;
 use crate::logs::Line;
 use crate::output::Style;
+use crate::process::Watchdog;
 use crate::stack::eventually;
 use crate::tools::Tools;
 use crate::workspace::Workspace;
@@ -62,7 +62,7 @@ pub struct Watch {
     /// Where it answers.
     pub url: String,
     server: Child,
-    watchdog: Child,
+    watchdog: Watchdog,
     lines: Lines<BufReader<pipe::Receiver>>,
 }
 
@@ -125,8 +125,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        drop(self.watchdog.stdin.take());
-        let _ = self.watchdog.wait();
+        self.watchdog.release();
         let _ = self.server.wait();
     }
 }
@@ -154,16 +153,10 @@ fn serve(
     Ok(command.spawn()?)
 }
 
-fn guard(server: &Child) -> Result<Child> {
-    let child = Command::new("sh")
-        .args(["-c", WATCHDOG, "watchdog"])
-        .arg(server.id().to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()?;
-    Ok(child)
+fn guard(server: &Child) -> std::io::Result<Watchdog> {
+    let mut command = Command::new("sh");
+    command.args(["-c", WATCHDOG, "watchdog"]).arg(server.id().to_string());
+    Watchdog::start(&mut command)
 }
 
 /// What is shown of a line: of a function's log, or of the compiler and its like.
@@ -211,7 +204,7 @@ first.wait()
             .spawn();
         let mut server = python.unwrap();
         let session = server.id().to_string();
-        let mut watchdog = guard(&server).unwrap();
+        let watchdog = guard(&server).unwrap();
         let members = || {
             let all = std::fs::read_dir("/proc").unwrap().flatten();
             let stats = all.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
@@ -227,8 +220,7 @@ first.wait()
             assert!(start.elapsed() < Duration::from_secs(20), "{} processes", members());
             std::thread::sleep(Duration::from_millis(20));
         }
-        drop(watchdog.stdin.take());
-        watchdog.wait().unwrap();
+        drop(watchdog);
         server.wait().unwrap();
         assert_eq!(members(), 0);
     }

@@ -12,6 +12,7 @@ use aws_sdk_sqs::types::{
 
 use super::letter::{self, Letter};
 use super::line::Content;
+use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 
 /// How long SQS looks for messages. Longer than nothing, so that it looks on
@@ -82,17 +83,9 @@ impl Queues {
     ///
     /// The queue did not answer.
     pub async fn in_flight(&self) -> Result<usize> {
+        let queue = QueueAttributes::read(&self.client, &self.dead_letters).await?;
         let name = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
-        let answer = self
-            .client
-            .get_queue_attributes()
-            .queue_url(&self.dead_letters)
-            .attribute_names(name.clone())
-            .send()
-            .await
-            .context("could not read the dead-letter queue's attributes")?;
-        let count = answer.attributes.as_ref().and_then(|all| all.get(&name)?.parse().ok());
-        Ok(count.unwrap_or_default())
+        Ok(queue.number(&name).unwrap_or_default())
     }
 
     /// Hides dead letters, ten at most, from now on; shows them at once if that

@@ -8,6 +8,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
 use crate::mapping::{Mapping, number};
+use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 
 /// A stack's settings, those that the rules look at.
@@ -106,21 +107,17 @@ impl Deployed {
 }
 
 async fn queue(stack: &Stack, url: &str) -> Result<Queue> {
-    let request = stack.sqs.get_queue_attributes().queue_url(url);
-    let answer = request.attribute_names(QueueAttributeName::All).send().await;
-    let answer = answer.context("could not read a queue's attributes")?;
-    let text = |name| answer.attributes()?.get(&name).map(String::as_str);
-    let seconds = |name| text(name).and_then(|text| text.parse().ok()).unwrap_or_default();
-    let redrive = text(QueueAttributeName::RedrivePolicy).and_then(|policy| {
+    let queue = QueueAttributes::read(&stack.sqs, url).await?;
+    let redrive = queue.get(&QueueAttributeName::RedrivePolicy).and_then(|policy| {
         let policy: Value = serde_json::from_str(policy).ok()?;
         let target = policy.get("deadLetterTargetArn")?.as_str()?.to_owned();
         Some((target, number(policy.get("maxReceiveCount"))?))
     });
     Ok(Queue {
         url: url.to_owned(),
-        arn: text(QueueAttributeName::QueueArn).unwrap_or_default().to_owned(),
-        visibility: seconds(QueueAttributeName::VisibilityTimeout),
-        retention: seconds(QueueAttributeName::MessageRetentionPeriod),
+        arn: queue.get(&QueueAttributeName::QueueArn).unwrap_or_default().to_owned(),
+        visibility: queue.number(&QueueAttributeName::VisibilityTimeout).unwrap_or_default(),
+        retention: queue.number(&QueueAttributeName::MessageRetentionPeriod).unwrap_or_default(),
         redrive,
     })
 }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::answer::{Answer, Verdict};
 use super::{Event, record};
 use crate::mapping::Mapping;
+use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 
 /// The most messages of one receive, and of one deletion.
@@ -68,24 +69,14 @@ impl Poller {
              them: `cargo ops doctor` says how to mend it"
         );
         let queue_url = stack.outputs.queue_url.clone();
-        let visibility = stack
-            .sqs
-            .get_queue_attributes()
-            .queue_url(&queue_url)
-            .attribute_names(QueueAttributeName::VisibilityTimeout)
-            .send()
-            .await
-            .context("could not read the queue's attributes")?;
-        let visibility = visibility.attributes().and_then(|all| {
-            all.get(&QueueAttributeName::VisibilityTimeout)?.parse().ok().map(Duration::from_secs)
-        });
+        let queue = QueueAttributes::read(&stack.sqs, &queue_url).await?;
         Ok(Self {
             mapping,
             sqs: stack.sqs.clone(),
             queue_url,
-            queue_arn: stack.queue_arn().await?,
+            queue_arn: queue.text(&QueueAttributeName::QueueArn)?.to_owned(),
             region: stack.connection.region()?.to_owned(),
-            hidden: visibility.context("the queue has no visibility timeout")?,
+            hidden: Duration::from_secs(queue.number(&QueueAttributeName::VisibilityTimeout)?),
             client: reqwest::Client::new(),
             watch: watch.trim_end_matches('/').to_owned(),
             is_ready: AtomicBool::new(false),
