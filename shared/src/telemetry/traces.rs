@@ -31,6 +31,9 @@ static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
 /// Sends what `subscriber` gets to the collector as well, from now on.
 pub(super) fn init(subscriber: impl Subscriber + for<'a> LookupSpan<'a> + Send + Sync) {
+    // The exporter's HTTP client takes the process's provider, and there is none by
+    // itself. Fails only where somebody has chosen one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let exporter = SpanExporter::builder().with_http().with_timeout(EXPORT_TIMEOUT).build();
     match exporter {
         Ok(exporter) => {
