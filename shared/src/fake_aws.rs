@@ -55,6 +55,16 @@ impl Reply {
     pub fn with(self, name: &'static str, value: impl Into<String>) -> Self {
         Self::WithHeader(name, value.into(), Box::new(self))
     }
+
+    /// The runtime API's answer that hands out an event, a long time before its
+    /// deadline.
+    #[must_use]
+    pub fn invocation(request_id: impl Into<String>, event: Value) -> Self {
+        Self::Ok(event)
+            .with("lambda-runtime-aws-request-id", request_id)
+            .with("lambda-runtime-deadline-ms", "9999999999999")
+            .with("lambda-runtime-invoked-function-arn", "function-arn")
+    }
 }
 
 /// The server. It ends with the test's runtime.
@@ -104,6 +114,41 @@ impl FakeAws {
     #[must_use]
     pub fn received(&self) -> Vec<Request> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was posted to a path first; it is waited for until a test has to
+    /// give up.
+    pub async fn posted(&self, path: &str) -> Option<Request> {
+        let line = format!("POST {path} ");
+        for _ in 0..200 {
+            let mut received = self.received().into_iter();
+            if let Some(request) = received.find(|request| request.line.starts_with(&line)) {
+                return Some(request);
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        None
+    }
+
+    /// The variables by which a function's program takes the server for Lambda,
+    /// AWS, and a collector of spans.
+    #[must_use]
+    pub fn variables(&self, function: &str) -> Vec<(&'static str, String)> {
+        let endpoint = format!("http://{}", self.address);
+        [
+            ("AWS_ENDPOINT_URL", &*endpoint),
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("AWS_LAMBDA_RUNTIME_API", &self.address),
+            ("AWS_LAMBDA_FUNCTION_NAME", function),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .to_vec()
     }
 
     /// The requests of one operation so far.

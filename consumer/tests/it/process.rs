@@ -3,10 +3,9 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::fake_aws::{FakeAws, Reply, Request};
+use shared::fake_aws::{FakeAws, Reply};
 
 use crate::rig::Job;
 
@@ -22,16 +21,12 @@ async fn server(batch: Value) -> FakeAws {
         if is_handed_out.swap(true, Ordering::Relaxed) {
             return Reply::Never;
         }
-        Reply::Ok(batch.clone())
-            .with("lambda-runtime-aws-request-id", "1")
-            .with("lambda-runtime-deadline-ms", "9999999999999")
-            .with("lambda-runtime-invoked-function-arn", "function-arn")
+        Reply::invocation("1", batch.clone())
     });
     reply.await.unwrap()
 }
 
 fn program(server: &FakeAws) -> Command {
-    let endpoint = format!("http://{}", server.address());
     let mut command = Command::new(env!("CARGO_BIN_EXE_consumer"));
     command.env_clear().stdout(Stdio::null()).envs([
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
@@ -42,33 +37,9 @@ fn program(server: &FakeAws) -> Command {
         ("QUEUE_RETENTION_SECONDS", "345600"),
         ("WEBHOOK_ALLOWED_HOSTS", "127.0.0.1"),
         ("WEBHOOK_ALLOW_HTTP", "true"),
-        ("AWS_ENDPOINT_URL", &endpoint),
-        ("AWS_REGION", "eu-west-1"),
-        ("AWS_ACCESS_KEY_ID", "key"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ("AWS_LAMBDA_RUNTIME_API", server.address()),
-        ("AWS_LAMBDA_FUNCTION_NAME", "consumer"),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
     ]);
+    command.envs(server.variables("consumer"));
     command
-}
-
-/// The first request to a path, once there is one.
-async fn posted(server: &FakeAws, path: &str) -> Request {
-    let line = format!("POST {path} ");
-    let waiting = async {
-        loop {
-            let mut received = server.received().into_iter();
-            if let Some(request) = received.find(|request| request.line.starts_with(&line)) {
-                return request;
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap()
 }
 
 #[tokio::test]
@@ -81,7 +52,7 @@ async fn a_job_goes_on_with_its_messages_trace_and_hands_it_to_the_receiver() {
         json!(format!("{ROOT};Parent=53995c3f42cd8ad8;Sampled=1"));
     let server = server(json!({ "Records": [record] })).await;
     let mut process = program(&server).spawn().unwrap();
-    let sent = posted(&server, "/v1/traces").await.body;
+    let sent = server.posted("/v1/traces").await.unwrap().body;
     process.kill().unwrap();
     process.wait().unwrap();
 
@@ -91,5 +62,5 @@ async fn a_job_goes_on_with_its_messages_trace_and_hands_it_to_the_receiver() {
     assert_eq!(span["parentSpanId"], "53995c3f42cd8ad8");
     let expected =
         format!("00-5759e988bd862e3fe1be46a994272793-{}-01", span["spanId"].as_str().unwrap());
-    assert_eq!(posted(&receiver, "/hook").await.headers["traceparent"], expected);
+    assert_eq!(receiver.posted("/hook").await.unwrap().headers["traceparent"], expected);
 }

@@ -1,10 +1,10 @@
 //! A consumer with a table and queues in memory, whose calls can be made to
 //! fail, and whose time is tokio's paused clock.
 
-use std::collections::VecDeque;
-use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+mod queue;
+mod table;
+
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use consumer::backoff::Backoff;
@@ -12,23 +12,18 @@ use consumer::batch::BatchError;
 use consumer::config::Settings;
 use consumer::jobs::probe::{Runs, runs};
 use consumer::jobs::{self, Handlers};
-use consumer::queue::{DeadLetter, RetryQueue};
 use consumer::{Consumer, Deadline};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use shared::aws::CallError;
 use shared::config::{EntryTtl, Environment};
 use shared::metrics::Metrics;
-use shared::table::{
-    Cancellation, GroupError, GroupTable, GroupWrite, GroupedJobTable, InMemoryJobTable, PutIf,
-    Settlement, TableError, Written,
-};
-use shared::{
-    Clock, Fingerprint, Ids, JobEntry, JobId, JobTable, Principal, Random, State, Timestamp,
-};
+use shared::table::GroupedJobTable;
+use shared::{Clock, Fingerprint, Ids, JobEntry, JobId, Principal, Random, State, Timestamp};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+pub(crate) use self::queue::{Letter, RecordingQueue};
+pub(crate) use self::table::{Fault, FaultyTable};
 use crate::logs::Log;
 
 /// The moment at which each test begins.
@@ -243,206 +238,4 @@ pub(crate) fn record(message_id: &str, body: &str, receive: u32) -> Value {
         "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:jobs",
         "awsRegion": "eu-west-1",
     })
-}
-
-/// What goes wrong with a call to the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Nothing.
-    None,
-    /// It fails, and has no effect.
-    Fails,
-    /// It never answers.
-    Hangs,
-    /// It takes its time.
-    Slow(Duration),
-    /// It takes effect, but the caller gets an error.
-    AnswerLost,
-    /// It takes effect, its answer is lost on the way, and it is sent again.
-    SentTwice,
-    /// A refusal does not tell the old item.
-    NoOldItem,
-    /// The entry is deleted after it was refused, and the refusal does not
-    /// tell it.
-    Vanishes,
-}
-
-/// A table in memory that answers as told.
-#[derive(Default)]
-pub(crate) struct FaultyTable {
-    pub(crate) entries: InMemoryJobTable,
-    faults: Mutex<VecDeque<Fault>>,
-    pub(crate) is_down: AtomicBool,
-    /// Writes of each group.
-    pub(crate) groups: Mutex<Vec<usize>>,
-}
-
-impl FaultyTable {
-    fn next_fault(&self) -> Fault {
-        if self.is_down.load(Ordering::Relaxed) {
-            return Fault::Fails;
-        }
-        self.faults.lock().unwrap().pop_front().unwrap_or(Fault::None)
-    }
-
-    async fn with_fault<F>(&self, id: JobId, call: impl Fn() -> F) -> Result<Written, TableError>
-    where
-        F: Future<Output = Result<Written, TableError>>,
-    {
-        // A call is a point at which others can go on.
-        tokio::task::yield_now().await;
-        let fault = self.next_fault();
-        match fault {
-            Fault::Fails => return Err(unavailable()),
-            Fault::Hangs => pending().await,
-            Fault::Slow(time) => tokio::time::sleep(time).await,
-            _ => {}
-        }
-        let answer = call().await?;
-        match (fault, answer) {
-            (Fault::AnswerLost, _) => Err(no_answer()),
-            (Fault::SentTwice, _) => call().await,
-            (Fault::NoOldItem, Written::No(_)) => Ok(Written::No(None)),
-            (Fault::Vanishes, Written::No(_)) => {
-                self.entries.remove(id);
-                Ok(Written::No(None))
-            }
-            (_, answer) => Ok(answer),
-        }
-    }
-}
-
-fn unavailable() -> TableError {
-    CallError::for_tests("PutItem", Some("ThrottlingException")).into()
-}
-
-fn no_answer() -> TableError {
-    CallError::for_tests("PutItem", None).into()
-}
-
-/// A group is one call, which goes wrong as a whole.
-impl GroupTable for FaultyTable {
-    async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
-        tokio::task::yield_now().await;
-        self.groups.lock().unwrap().push(writes.len());
-        let call = |code| CallError::for_tests("BatchExecuteStatement", code).into();
-        match self.next_fault() {
-            Fault::Fails => Err(call(Some("ThrottlingException"))),
-            Fault::Hangs => pending().await,
-            Fault::Slow(time) => {
-                tokio::time::sleep(time).await;
-                self.entries.write_group(writes).await
-            }
-            Fault::AnswerLost => {
-                self.entries.write_group(writes).await?;
-                Err(call(None))
-            }
-            Fault::SentTwice => {
-                self.entries.write_group(writes).await?;
-                self.entries.write_group(writes).await
-            }
-            Fault::None | Fault::NoOldItem | Fault::Vanishes => {
-                self.entries.write_group(writes).await
-            }
-        }
-    }
-}
-
-impl JobTable for FaultyTable {
-    async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
-        match self.next_fault() {
-            Fault::Fails => Err(unavailable()),
-            _ => self.entries.get(id).await,
-        }
-    }
-
-    async fn put(
-        &self,
-        entry: &JobEntry,
-        condition: &PutIf,
-        now: Timestamp,
-    ) -> Result<Written, TableError> {
-        self.with_fault(entry.id, || self.entries.put(entry, condition, now)).await
-    }
-
-    async fn settle(
-        &self,
-        id: JobId,
-        token: Uuid,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Written, TableError> {
-        self.with_fault(id, || self.entries.settle(id, token, settlement, now)).await
-    }
-
-    /// Cancelling is the producer's.
-    async fn cancel(
-        &self,
-        id: JobId,
-        principal: &Principal,
-        now: Timestamp,
-    ) -> Result<Cancellation, TableError> {
-        self.entries.cancel(id, principal, now).await
-    }
-}
-
-/// A message in the dead-letter queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Letter {
-    pub(crate) body: String,
-    pub(crate) attributes: Vec<(&'static str, String)>,
-    pub(crate) group_id: Option<String>,
-}
-
-impl Letter {
-    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
-        let found = self.attributes.iter().find(|(there, _)| *there == name);
-        found.map(|(_, value)| value.as_str())
-    }
-}
-
-/// Queues that remember what they were asked.
-#[derive(Default)]
-pub(crate) struct RecordingQueue {
-    letters: Mutex<Vec<Letter>>,
-    visible_in: Mutex<Vec<(String, u64)>>,
-    pub(crate) is_down: AtomicBool,
-    pub(crate) hangs: AtomicBool,
-}
-
-impl RecordingQueue {
-    async fn check(&self, operation: &'static str) -> Result<(), CallError> {
-        if self.hangs.load(Ordering::Relaxed) {
-            pending::<()>().await;
-        }
-        if self.is_down.load(Ordering::Relaxed) {
-            return Err(CallError::for_tests(operation, None));
-        }
-        Ok(())
-    }
-}
-
-impl RetryQueue for RecordingQueue {
-    async fn change_visibility(
-        &self,
-        receipt_handle: &str,
-        visible_in: Duration,
-    ) -> Result<(), CallError> {
-        // As a real call, it does not answer at once.
-        tokio::task::yield_now().await;
-        self.check("ChangeMessageVisibility").await?;
-        let message_id = receipt_handle.trim_start_matches("receipt-").to_owned();
-        self.visible_in.lock().unwrap().push((message_id, visible_in.as_secs()));
-        Ok(())
-    }
-
-    async fn dead_letter(&self, letter: &DeadLetter<'_>) -> Result<(), CallError> {
-        self.check("SendMessage").await?;
-        self.letters.lock().unwrap().push(Letter {
-            body: letter.body.to_owned(),
-            attributes: letter.attributes.clone(),
-            group_id: letter.group_id.map(str::to_owned),
-        });
-        Ok(())
-    }
 }

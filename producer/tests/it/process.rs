@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::emf::published;
-use shared::fake_aws::{FakeAws, Reply, Request};
+use shared::fake_aws::{FakeAws, Reply};
 
 use crate::events::{BODY, Event};
 
@@ -59,10 +59,7 @@ async fn aws(events: Vec<Event>) -> FakeAws {
             let Some((number, event)) = events.lock().unwrap().pop_front() else {
                 return Reply::Never;
             };
-            return Reply::Ok(event.value().clone())
-                .with("lambda-runtime-aws-request-id", number.to_string())
-                .with("lambda-runtime-deadline-ms", "9999999999999")
-                .with("lambda-runtime-invoked-function-arn", "function-arn");
+            return Reply::invocation(number.to_string(), event.value().clone());
         }
         match request.operation.as_str() {
             "SendMessage" => Reply::Ok(json!({"MessageId": "m"})),
@@ -75,30 +72,15 @@ async fn aws(events: Vec<Event>) -> FakeAws {
 
 /// The program, with all that Lambda tells it.
 fn function(server: &FakeAws) -> Command {
-    let endpoint = format!("http://{}", server.address());
-    program(&[
+    let mut command = program(&[
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),
         ("TABLE_NAME", "jobs"),
         ("MAX_MESSAGE_BYTES", "1048576"),
         ("METRICS_NAMESPACE", "Ours"),
-        ("AWS_ENDPOINT_URL", &format!("http://{}", server.address())),
-        ("AWS_REGION", "eu-west-1"),
-        ("AWS_ACCESS_KEY_ID", "key"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ("AWS_LAMBDA_RUNTIME_API", server.address()),
-        ("AWS_LAMBDA_FUNCTION_NAME", "producer"),
-        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
-        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
         ("AWS_LAMBDA_HTTP_IGNORE_STAGE_IN_PATH", "false"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
-    ])
-}
-
-/// What was posted to a path first.
-fn posted(server: &FakeAws, path: &str) -> Option<Request> {
-    let line = format!("POST {path} ");
-    server.received().into_iter().find(|request| request.line.starts_with(&line))
+    ]);
+    command.envs(server.variables("producer"));
+    command
 }
 
 /// What the program asked for until it asked for its first event.
@@ -121,12 +103,7 @@ async fn asked_at_its_start(server: &FakeAws) -> Vec<String> {
 /// Runs the program until it has posted to a path; what it has logged.
 async fn run_until_posted(server: &FakeAws, path: &str) -> String {
     let mut process = function(server).spawn().unwrap();
-    for _ in 0..200 {
-        if posted(server, path).is_some() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    server.posted(path).await;
     process.kill().unwrap();
     text(&process.wait_with_output().unwrap())
 }
@@ -154,10 +131,10 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
     let not_base64 = Event::post("%%%").with("/isBase64Encoded", json!(true));
     let server = aws(vec![sqs, not_base64, Event::post(BODY)]).await;
     let invocation = |path: &str| format!("/2018-06-01/runtime/invocation/{path}");
-    let posted = |path: &str| posted(&server, &invocation(path));
+    let posted = async |path: &str| server.posted(&invocation(path)).await;
     let log = run_until_posted(&server, &invocation("2/response")).await;
 
-    let error = posted("0/error").expect(&log).body;
+    let error = posted("0/error").await.expect(&log).body;
     assert_eq!(error["errorType"], "NotHttp");
     assert!(error["errorMessage"].as_str().unwrap().contains("expects events of"), "{error}");
     let lines = log.lines().filter(|line| line.contains("\"level\":\"ERROR\"")).count();
@@ -168,9 +145,9 @@ async fn events_that_are_no_requests_leave_the_process_healthy() {
     let accepted_line = log.lines().find(|line| line.contains("job accepted")).expect(&log);
     assert!(accepted_line.contains(r#""aws.request_id":"2""#), "{accepted_line}");
     assert_eq!(published(&log, "Ours").expect("sound")["JobsAccepted"], [1.0]);
-    let refused = posted("1/response").expect(&log).body;
+    let refused = posted("1/response").await.expect(&log).body;
     assert_eq!(refused["statusCode"], 400);
-    let accepted = posted("2/response").expect(&log).body;
+    let accepted = posted("2/response").await.expect(&log).body;
     assert_eq!(accepted["statusCode"], 202, "{log}");
     assert_eq!(server.requests("SendMessage").len(), 1);
 }
@@ -182,7 +159,7 @@ async fn a_request_and_its_message_belong_to_one_trace() {
     let server = aws(vec![event]).await;
     let log = run_until_posted(&server, "/v1/traces").await;
 
-    let sent = posted(&server, "/v1/traces").expect(&log).body;
+    let sent = server.posted("/v1/traces").await.expect(&log).body;
     let spans = sent.pointer("/resourceSpans/0/scopeSpans/0/spans").expect(&log);
     let request = spans.as_array().unwrap().iter().find(|span| span["name"] == "request");
     let request = request.expect(&log);
