@@ -50,7 +50,9 @@ pub struct Settings {
     pub retention: Duration,
     /// The function's timeout, for events whose deadline is unknown.
     pub function_timeout: Duration,
-    /// Jobs of one batch that run at the same time.
+    /// Jobs of one batch that run at the same time. Those that wait for AWS or
+    /// for a receiver cost little memory and no CPU meanwhile, and the more of
+    /// them settle together, the fewer are the calls to the table.
     pub concurrency: usize,
     /// How long a failed record waits.
     pub backoff: Backoff,
@@ -99,7 +101,7 @@ fn read_settings<L: Fn(&str) -> Option<String>>(env: &mut Environment<L>) -> Opt
     let receives = env.within("MAX_RECEIVE_COUNT", receives, &(1..=1_000));
     let timeout = env.required("FUNCTION_TIMEOUT_SECONDS");
     let timeout = env.within("FUNCTION_TIMEOUT_SECONDS", timeout, &(10..=900));
-    let concurrency = env.optional("CONCURRENCY", 10);
+    let concurrency = env.optional("CONCURRENCY", 100);
     let concurrency = env.within("CONCURRENCY", concurrency, &(1..=1_000));
     let result_bytes = env.optional("MAX_RESULT_BYTES", 64 * 1024);
     let result_bytes = env.within("MAX_RESULT_BYTES", result_bytes, &(0..=256 * 1024));
@@ -175,7 +177,7 @@ mod tests {
         let config = from(&[]).unwrap();
         assert!(config.group_writes);
         let settings = config.settings;
-        assert_eq!(settings.concurrency, 10);
+        assert_eq!(settings.concurrency, 100);
         assert_eq!(settings.backoff.cap, Duration::from_mins(15));
         assert_eq!(settings.entry_ttl, EntryTtl::DEFAULT);
     }
