@@ -40,6 +40,9 @@ pub struct Config {
     /// `ENTRY_TTL_DAYS`: how long an entry, and with it an idempotency key,
     /// lives.
     pub entry_ttl: EntryTtl,
+    /// `GROUP_WRITES`: whether entries of jobs that come together are written in
+    /// one call to the table.
+    pub group_writes: bool,
     /// `LOG_LEVEL`: how much is logged.
     pub log_level: LogLevel,
     /// `METRICS_NAMESPACE`: where CloudWatch keeps the metrics.
@@ -63,6 +66,7 @@ impl Config {
             env.within("MAX_MESSAGE_BYTES", max_message_bytes, &(16 * 1024..=1024 * 1024));
         let rules = Rules::read(&mut env);
         let entry_ttl = env.optional("ENTRY_TTL_DAYS", EntryTtl::DEFAULT);
+        let group_writes = env.optional("GROUP_WRITES", true);
         let log_level = LogLevel::read(&mut env);
         let metrics_namespace = env.optional("METRICS_NAMESPACE", DEFAULT_NAMESPACE.to_owned());
         env.finish(|| {
@@ -73,6 +77,7 @@ impl Config {
                 message_limit: max_message_bytes? - DEAD_LETTER_RESERVE,
                 rules: rules?,
                 entry_ttl: entry_ttl?,
+                group_writes: group_writes?,
                 log_level: log_level?,
                 metrics_namespace: metrics_namespace?,
             })
@@ -122,6 +127,7 @@ mod tests {
         check("WEBHOOK_ALLOWED_HOSTS", "https://erp.internal", "no host");
         check("WEBHOOK_ALLOW_HTTP", "yes", "true");
         check("ENTRY_TTL_DAYS", "1", "28");
+        check("GROUP_WRITES", "sometimes", "true");
         check("LOG_LEVEL", "loud", "info");
     }
 }

@@ -1,10 +1,11 @@
 //! The producer as a Lambda function.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use producer::{CALL_LIMITS, Config, Producer, SqsJobQueue};
 use shared::metrics::Metrics;
-use shared::table::DynamoJobTable;
+use shared::table::{DynamoJobTable, GroupedJobTable};
 use shared::{Clock, Ids, JobTable, NOBODYS_JOB, aws, telemetry, warm_up};
 
 // One invocation at a time is all that Lambda sends, and a start is faster
@@ -25,7 +26,7 @@ async fn main() -> ExitCode {
     let queue = SqsJobQueue::new(&aws, &config.queue_url);
     warm_up(Box::pin(async { tokio::join!(table.get(NOBODYS_JOB), queue.look_up()) })).await;
     let ended = producer::run(Producer {
-        table,
+        table: GroupedJobTable::new(Arc::new(table), config.group_writes),
         queue,
         clock: Clock::system(),
         ids: Ids::random(),

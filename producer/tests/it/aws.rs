@@ -1,5 +1,6 @@
 //! What SQS and DynamoDB may answer, through the real SDK.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use shared::aws::{Access, configure};
 use shared::fake_aws::{FakeAws, Reply, Request};
 use shared::jobs::Rules;
 use shared::metrics::Metrics;
-use shared::table::DynamoJobTable;
+use shared::table::{DynamoJobTable, GroupedJobTable};
 use shared::{Clock, Ids};
 
 use crate::events::{BODY, Event, sample};
@@ -23,10 +24,12 @@ fn sent() -> Value {
 }
 
 /// The producer as it is deployed, but for the endpoint.
-pub(crate) fn producer(config: &SdkConfig) -> Producer<DynamoJobTable, SqsJobQueue> {
+pub(crate) fn producer(
+    config: &SdkConfig,
+) -> Producer<GroupedJobTable<DynamoJobTable>, SqsJobQueue> {
     let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs".parse().unwrap();
     Producer {
-        table: DynamoJobTable::new(config, "jobs"),
+        table: GroupedJobTable::new(Arc::new(DynamoJobTable::new(config, "jobs")), true),
         queue: SqsJobQueue::new(config, &url),
         clock: Clock::system(),
         ids: Ids::random(),

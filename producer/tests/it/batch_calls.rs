@@ -89,6 +89,42 @@ async fn an_entry_carries_what_a_single_message_does() {
 }
 
 #[tokio::test]
+async fn a_hundred_jobs_take_fourteen_calls() {
+    let aws = FakeAws::start(|request| match request.operation.as_str() {
+        "SendMessageBatch" => taken(&ids(request)),
+        "BatchExecuteStatement" => {
+            let statements = request.body["Statements"].as_array().unwrap().len();
+            Reply::Ok(json!({ "Responses": vec![json!({}); statements] }))
+        }
+        operation => panic!("{operation}"),
+    });
+    let aws = aws.await.unwrap();
+    let answer = post(&aws, 100).await;
+    assert_eq!((answer.status, job_ids(&answer).len()), (202, 100));
+    let calls = |operation| aws.requests(operation).len();
+    assert_eq!((calls("SendMessageBatch"), calls("BatchExecuteStatement")), (10, 4));
+}
+
+/// Without a group's answer, each entry is written by a call of its own.
+#[tokio::test]
+async fn entries_that_no_group_wrote_are_written_alone() {
+    let aws = FakeAws::start(|request| match request.operation.as_str() {
+        "SendMessageBatch" => taken(&ids(request)),
+        "BatchExecuteStatement" => Reply::Error(400, "AccessDeniedException"),
+        _ => Reply::Ok(json!({})),
+    });
+    let aws = aws.await.unwrap();
+    let answer = post(&aws, 30).await;
+    assert_eq!(answer.status, 202);
+    let puts = aws.requests("PutItem");
+    let written = puts.iter().map(|put| put.body["Item"]["job_id"]["S"].as_str().unwrap());
+    let (mut written, mut ids): (Vec<_>, Vec<_>) = (written.collect(), job_ids(&answer));
+    written.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(written, ids);
+}
+
+#[tokio::test]
 async fn only_what_failed_is_sent_again() {
     let (answer, aws) = send(
         10,

@@ -1,9 +1,10 @@
 //! A job table that makes writes of several jobs in one call.
 //!
-//! Records of one batch are claimed and settled at the same time, so most of
-//! their writes are asked for in the same turn of the runtime. [`GroupedJobTable`]
-//! collects these and hands them on together; nobody waits for anything but
-//! that turn. Who asks does not see it: each write has its own answer.
+//! Jobs of one request are accepted, and records of one batch claimed and
+//! settled, at the same time, so most of their writes are asked for in the same
+//! turn of the runtime. [`GroupedJobTable`] collects these and hands them on
+//! together; nobody waits for anything but that turn. Who asks does not see it:
+//! each write has its own answer.
 //!
 //! Only one answer of a group counts: that a write was made. Whatever else
 //! comes back (no such entry, another state, throttled, no answer at all) is
@@ -11,9 +12,9 @@
 //! answer decides. So everything difficult is decided in one place, and a lost
 //! answer of a whole group is no new case: each of its writes meets what it may
 //! have done before under its own lease token, as a call does that is repeated.
-//! That needs two properties of what is written in groups, which make it
-//! harmless also where it is late: a claim takes only an entry that was never
-//! claimed, and a settlement only the claim that it ends.
+//! What is written in groups has a property that makes it harmless also where
+//! it is late: a new entry takes the place of none, a claim that of an entry
+//! which was never claimed, and a settlement ends only its own claim.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +57,11 @@ pub trait GroupTable: JobTable {
 /// A write that can be made together with those of other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupWrite {
+    /// Writes a whole entry where there is none, be it expired.
+    Create {
+        /// The entry.
+        entry: Box<JobEntry>,
+    },
     /// Writes a whole entry over one that its producer wrote and nobody has
     /// touched since: it is queued, was never claimed, and is not to wait.
     Claim {
@@ -82,7 +88,7 @@ impl GroupWrite {
     #[must_use]
     pub fn id(&self) -> JobId {
         match self {
-            Self::Claim { entry, .. } => entry.id,
+            Self::Create { entry } | Self::Claim { entry, .. } => entry.id,
             Self::Settle { id, .. } => *id,
         }
     }
@@ -208,11 +214,19 @@ impl<T: GroupTable + 'static> JobTable for GroupedJobTable<T> {
         condition: &PutIf,
         now: Timestamp,
     ) -> Result<Written, TableError> {
-        if let PutIf::Claimable { fingerprint, again: _ } = condition {
-            let (entry, fingerprint) = (Box::new(entry.clone()), fingerprint.clone());
-            if self.is_made(GroupWrite::Claim { entry, fingerprint }).await {
-                return Ok(Written::Yes);
-            }
+        let entry_of_group = || Box::new(entry.clone());
+        let write = match condition {
+            PutIf::Absent => Some(GroupWrite::Create { entry: entry_of_group() }),
+            PutIf::Claimable { fingerprint, again: _ } => Some(GroupWrite::Claim {
+                entry: entry_of_group(),
+                fingerprint: fingerprint.clone(),
+            }),
+            PutIf::Unclaimed { .. } => None,
+        };
+        if let Some(write) = write
+            && self.is_made(write).await
+        {
+            return Ok(Written::Yes);
         }
         self.table.put(entry, condition, now).await
     }

@@ -102,6 +102,7 @@ impl GroupTable for InMemoryJobTable {
         let mut made = Vec::new();
         for write in writes {
             made.push(match write {
+                GroupWrite::Create { entry } => self.create(entry),
                 GroupWrite::Claim { entry, fingerprint } => {
                     self.claim_untouched(entry, fingerprint.as_ref())
                 }
@@ -115,6 +116,15 @@ impl GroupTable for InMemoryJobTable {
 }
 
 impl InMemoryJobTable {
+    fn create(&self, entry: &JobEntry) -> bool {
+        let mut entries = self.lock();
+        let is_absent = !entries.contains_key(&entry.id);
+        if is_absent {
+            entries.insert(entry.id, in_whole_seconds(entry.clone()));
+        }
+        is_absent
+    }
+
     fn claim_untouched(&self, entry: &JobEntry, fingerprint: Option<&Fingerprint>) -> bool {
         let mut entries = self.lock();
         let is_untouched = entries.get(&entry.id).is_some_and(|old| {

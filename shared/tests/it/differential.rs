@@ -280,7 +280,7 @@ fn both_tables_agree_on_random_operations_in_groups() {
     let runtime = Runtime::new().unwrap();
     let dynamodb = Watched::new(runtime.block_on(dynamodb()));
     let (cases, summary) = agree(&runtime, &InCompany::new(Arc::clone(&dynamodb)));
-    let [claims, settlements] = dynamodb.made();
-    println!("{summary}\nmade in groups: {claims} claims, {settlements} settlements");
-    assert!(cases < 100 || (claims > 0 && settlements > 0), "{claims}, {settlements}");
+    let made = dynamodb.made();
+    println!("{summary}\nnew entries, claims, settlements made in groups: {made:?}");
+    assert!(cases < 100 || made.iter().all(|writes| *writes > 0), "{made:?}");
 }

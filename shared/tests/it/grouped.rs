@@ -115,7 +115,24 @@ async fn only_an_entry_that_nobody_has_touched_is_claimed_in_a_group() {
     }
     let claims = join_all((0..5).map(|job| put(&table, claim(job)))).await;
     assert!(claims.iter().all(|written| *written == Written::Yes), "{claims:?}");
-    assert_eq!((watched.calls(), watched.made()), ((vec![5], 5), [0, 0]));
+    assert_eq!((watched.calls(), watched.made()), ((vec![5], 5), [0, 0, 0]));
+}
+
+#[tokio::test]
+async fn a_new_entry_takes_the_place_of_none_in_a_group() {
+    let (watched, table) = table_with(1);
+    let expired = JobEntry { expires_at: NOW, ..queued(1) };
+    watched.table.insert(expired);
+    let new = [0, 1, 2].map(|job| JobEntry { kind: "other".to_owned(), ..queued(job) });
+    let [there, expired, absent] = &new;
+    let (there, expired, absent) = tokio::join!(
+        table.put(there, &PutIf::Absent, NOW),
+        table.put(expired, &PutIf::Absent, NOW),
+        table.put(absent, &PutIf::Absent, NOW),
+    );
+    assert_eq!(there.unwrap(), Written::No(Some(Box::new(queued(0)))));
+    assert_eq!((expired.unwrap(), absent.unwrap()), (Written::Yes, Written::Yes));
+    assert_eq!((watched.calls(), watched.made()), ((vec![3], 2), [1, 0, 0]));
 }
 
 /// The put meets the claim's own token, which the consumer takes for its own.
@@ -147,7 +164,7 @@ async fn who_goes_away_costs_the_others_nothing() {
     assert!((&mut other).now_or_never().is_none());
     drop(leaver);
     assert_eq!(other.await, Written::Yes);
-    assert_eq!((watched.calls(), watched.made()), ((vec![2], 0), [2, 0]));
+    assert_eq!((watched.calls(), watched.made()), ((vec![2], 0), [0, 2, 0]));
 }
 
 #[tokio::test]
@@ -181,7 +198,7 @@ async fn groups_that_are_switched_off_are_not_made() {
     assert_eq!(watched.calls(), (vec![], 2));
 }
 
-/// Asks DynamoDB for a claim and a completion in one call.
+/// Asks DynamoDB for a new entry, a claim and a completion in one call.
 async fn ask(reply: Reply) -> (Result<Vec<bool>, GroupError>, Value) {
     let aws = FakeAws::start(move |_| reply.clone()).await.unwrap();
     let second = Duration::from_secs(1);
@@ -190,6 +207,7 @@ async fn ask(reply: Reply) -> (Result<Vec<bool>, GroupError>, Value) {
     let settlement = completion("{}");
     let (id, token) = (JobId::new(Uuid::from_u128(8)), Uuid::from_u128(8));
     let writes = [
+        GroupWrite::Create { entry: Box::new(queued(6)) },
         GroupWrite::Claim { entry: Box::new(claim(7)), fingerprint },
         GroupWrite::Settle { id, token, settlement, now: NOW },
     ];
@@ -199,10 +217,18 @@ async fn ask(reply: Reply) -> (Result<Vec<bool>, GroupError>, Value) {
 
 #[tokio::test]
 async fn a_group_is_one_call_with_a_statement_for_each_write() {
-    let answers = json!({ "Responses": [{ "TableName": "jobs" }, { "TableName": "jobs" }] });
-    let (answer, request) = ask(Reply::Ok(answers)).await;
-    assert_eq!(answer.unwrap(), [true, true]);
-    let [claim, completion] = [0, 1].map(|place| request["Statements"][place].clone());
+    let done = json!({ "TableName": "jobs" });
+    let (answer, request) = ask(Reply::Ok(json!({ "Responses": [done, done, done] }))).await;
+    assert_eq!(answer.unwrap(), [true, true, true]);
+    let [new, claim, completion] = [0, 1, 2].map(|place| request["Statements"][place].clone());
+    assert_eq!(
+        new["Statement"],
+        "INSERT INTO \"jobs\" VALUE {'job_id':?,'kind':?,'state':?,'principal':?,\
+         'fingerprint':?,'created_at':?,'updated_at':?,'expires_at':?,'attempt':?,\
+         'last_attempt':?,'result_omitted':?}"
+    );
+    assert_eq!(new["Parameters"].as_array().unwrap().len(), 11);
+    assert_eq!(new["Parameters"][2], json!({ "S": "queued" }));
     assert_eq!(
         claim["Statement"],
         "UPDATE \"jobs\" SET \"kind\"=? SET \"state\"=? SET \"principal\"=? \
@@ -229,13 +255,14 @@ async fn only_a_statement_without_an_error_was_carried_out() {
     let refused = |code: &str| json!({ "Error": { "Code": code, "Message": "no" } });
     let done = json!({ "TableName": "jobs" });
     for (answers, expected) in [
-        (json!([done, refused("ConditionalCheckFailed")]), [true, false]),
-        (json!([refused("ThrottlingError"), done]), [false, true]),
-        (json!([refused("ValidationError"), done]), [false, true]),
-        (json!([{ "Error": {} }, refused("InternalServerError")]), [false, false]),
+        (json!([done, refused("ConditionalCheckFailed"), done]), [true, false, true]),
+        (json!([refused("DuplicateItem"), done, done]), [false, true, true]),
+        (json!([refused("ThrottlingError"), done, done]), [false, true, true]),
+        (json!([done, refused("ValidationError"), done]), [true, false, true]),
+        (json!([{ "Error": {} }, refused("InternalServerError"), done]), [false, false, true]),
         // Nobody knows which answer is whose.
-        (json!([done]), [false, false]),
-        (json!([]), [false, false]),
+        (json!([done, done]), [false, false, false]),
+        (json!([]), [false, false, false]),
     ] {
         let (answer, _) = ask(Reply::Ok(json!({ "Responses": answers }))).await;
         assert_eq!(answer.unwrap(), expected, "{answers}");
@@ -245,7 +272,8 @@ async fn only_a_statement_without_an_error_was_carried_out() {
 #[tokio::test]
 async fn a_group_is_not_supported_where_it_is_refused_as_a_whole() {
     let refused = |code: &str| json!({ "Error": { "Code": code, "Message": "no" } });
-    let all = |code| Reply::Ok(json!({ "Responses": [refused(code), refused(code)] }));
+    let all =
+        |code| Reply::Ok(json!({ "Responses": [refused(code), refused(code), refused(code)] }));
     for reply in [
         all("ValidationError"),
         all("AccessDenied"),

@@ -4,7 +4,7 @@
 //! for what AWS's own poller does in the consumer's name (receive, delete, read
 //! the queue's attributes), and no claim here leads to the consumer's `GetItem`
 //! (the emulator always returns the old item); for a group of writes it asks for
-//! an action that AWS does not have. Those five are only evaluated.
+//! an action that AWS does not have. Those six are only evaluated.
 
 use ops::messages::send_all;
 use ops::role::Role;
@@ -13,10 +13,11 @@ use ops::stack::{Stack, eventually};
 use crate::support::{PARAMETERS, PATIENCE, accepted, end_to_end, ended, new_id, probe, report};
 
 /// Everything that one of the roles might be thought to need.
-const ACTIONS: [&str; 14] = [
+const ACTIONS: [&str; 15] = [
     "dynamodb:BatchWriteItem",
     "dynamodb:DeleteItem",
     "dynamodb:GetItem",
+    "dynamodb:PartiQLInsert",
     "dynamodb:PartiQLUpdate",
     "dynamodb:PutItem",
     "dynamodb:Query",
@@ -45,7 +46,12 @@ fn each_role_may_do_exactly_what_it_needs() {
         let of_the_queue = ["sqs:GetQueueAttributes", "sqs:SendMessage"];
         may_exactly(stack, &producer, &of_the_queue, &queue).await;
         may_exactly(stack, &producer, &[], &letters).await;
-        let of_the_table = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"];
+        let of_the_table = [
+            "dynamodb:GetItem",
+            "dynamodb:PartiQLInsert",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ];
         may_exactly(stack, &producer, &of_the_table, table).await;
 
         let consumer = Role::of(stack, &outputs.consumer).await.unwrap();

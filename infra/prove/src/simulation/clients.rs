@@ -9,6 +9,7 @@ use shared::JobId;
 use shared::config::EntryTtl;
 use shared::jobs::Rules;
 use shared::metrics::Metrics;
+use shared::table::GroupedJobTable;
 use tokio::time::sleep;
 
 use super::fate::drive;
@@ -33,7 +34,7 @@ struct Answer {
 /// A client that wants some jobs, and may change its mind.
 pub(crate) struct Client {
     world: Arc<World>,
-    producer: Producer<SimulatedTable, SimulatedQueue>,
+    producer: Producer<GroupedJobTable<SimulatedTable>, SimulatedQueue>,
     who: Arc<str>,
     /// The world goes on until it has what it wants.
     _busy: Busy,
@@ -43,8 +44,11 @@ impl Client {
     pub(crate) fn new(world: &Arc<World>, number: usize) -> Self {
         let who: Arc<str> = format!("client {number}").into();
         let (world, patience) = (Arc::clone(world), CALL_LIMITS.operation);
+        let table = SimulatedTable { world: Arc::clone(&world), patience, who: Arc::clone(&who) };
+        // Also side by side: as when a deployment switches groups on or off.
+        let is_grouping = world.random().bool();
         let producer = Producer {
-            table: SimulatedTable { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
+            table: GroupedJobTable::new(Arc::new(table), is_grouping),
             queue: SimulatedQueue { world: Arc::clone(&world), patience, who: Arc::clone(&who) },
             clock: world.clock(),
             ids: world.ids(),

@@ -47,6 +47,7 @@ impl SimulatedTable {
         let done = self.world.entries.write_group(writes).await?;
         for ((write, before), done) in writes.iter().zip(before).zip(&done) {
             let action = match write {
+                GroupWrite::Create { .. } => Action::Put(PutIf::Absent),
                 GroupWrite::Claim { fingerprint, .. } => {
                     let fingerprint = fingerprint.clone();
                     Action::Put(PutIf::Claimable { fingerprint, again: Again::Any })

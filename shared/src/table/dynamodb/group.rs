@@ -3,11 +3,13 @@
 //! `BatchExecuteStatement` carries out up to 25 statements, each on a condition
 //! of its own, for the write units of single calls, and tells of each whether
 //! it failed. Two for the same item are refused with all the others. An
-//! `UPDATE` writes nothing where its `WHERE` does not hold or its item is not
-//! there. `PartiQL` has no placeholders for names, so they are quoted.
+//! `INSERT` writes nothing where there is an item, and an `UPDATE` nothing where
+//! its `WHERE` does not hold or its item is not there. `PartiQL` has no
+//! placeholders for names, so they are quoted.
 //!
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html>
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchStatementError.html>
+//! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html>
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.update.html>
 
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
@@ -72,6 +74,7 @@ fn not_supported(answer: &BatchStatementResponse) -> Option<&str> {
 /// The statement that makes a write in `table`.
 fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, BuildError> {
     match write {
+        GroupWrite::Create { entry } => insert(table, entry),
         GroupWrite::Claim { entry, fingerprint } => {
             let mut equal = vec![(JOB_ID, string(entry.id)), ("state", string(State::Queued))];
             equal.extend(fingerprint.as_ref().map(|it| ("fingerprint", string(it.as_str()))));
@@ -86,6 +89,16 @@ fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, B
             update(table, settle_change(settlement, *now), equal, &[])
         }
     }
+}
+
+fn insert(table: &str, entry: &JobEntry) -> Result<BatchStatementRequest, BuildError> {
+    let item = attributes(entry).into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let (names, values): (Vec<_>, _) =
+        item.map(|(name, value)| (format!("'{name}':?"), value)).unzip();
+    BatchStatementRequest::builder()
+        .statement(format!("INSERT INTO \"{table}\" VALUE {{{}}}", names.join(",")))
+        .set_parameters(Some(values))
+        .build()
 }
 
 /// What a claim changes: everything, so that the item becomes what a put of

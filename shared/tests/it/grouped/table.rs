@@ -30,8 +30,8 @@ pub(crate) struct Watched<T> {
     pub(super) table: T,
     /// Writes of each group.
     pub(super) groups: Mutex<Vec<usize>>,
-    /// Claims and settlements that were made in groups.
-    made: [AtomicUsize; 2],
+    /// New entries, claims and settlements that were made in groups.
+    made: [AtomicUsize; 3],
     /// Writes that were made by themselves.
     alone: AtomicUsize,
     pub(super) faults: Mutex<VecDeque<Fault>>,
@@ -44,8 +44,8 @@ impl<T> Watched<T> {
         Arc::new(Self { table, groups, made, alone, faults })
     }
 
-    pub(crate) fn made(&self) -> [usize; 2] {
-        [0, 1].map(|kind| self.made[kind].load(Ordering::Relaxed))
+    pub(crate) fn made(&self) -> [usize; 3] {
+        [0, 1, 2].map(|kind| self.made[kind].load(Ordering::Relaxed))
     }
 
     /// The sizes of the groups, and the number of writes that were no group's.
@@ -66,7 +66,11 @@ impl<T: GroupTable> GroupTable for Watched<T> {
         }
         let made = self.table.write_group(writes).await?;
         for (write, _) in writes.iter().zip(&made).filter(|(_, made)| **made) {
-            let kind = usize::from(matches!(write, GroupWrite::Settle { .. }));
+            let kind = match write {
+                GroupWrite::Create { .. } => 0,
+                GroupWrite::Claim { .. } => 1,
+                GroupWrite::Settle { .. } => 2,
+            };
             self.made[kind].fetch_add(1, Ordering::Relaxed);
         }
         fault.map_or(Ok(made), |_| Err(no_answer()))
@@ -109,7 +113,7 @@ impl<T: JobTable> JobTable for Watched<T> {
     }
 }
 
-/// A table each of whose claims and settlements is in a group, because another
+/// A table each of whose writes is in a group if it can be, because another
 /// job's is made at the same time.
 pub(crate) struct InCompany<T>(GroupedJobTable<T>);
 
