@@ -14,6 +14,7 @@ mod effects;
 mod entry;
 mod promises;
 mod replay;
+mod script;
 mod state;
 mod steps;
 mod trace;

@@ -6,7 +6,7 @@
 //! clock, and left alone at the first call that has no answer yet.
 
 use std::collections::HashMap;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::panic;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -17,22 +17,18 @@ use consumer::backoff::Backoff;
 use consumer::config::Settings;
 use consumer::jobs::probe::runs;
 use consumer::jobs::{self, Handlers};
-use consumer::queue::{DeadLetter, RetryQueue};
 use consumer::{Consumer, Deadline};
 use serde_json::json;
 use serde_json::value::RawValue;
-use shared::aws::CallError;
 use shared::config::EntryTtl;
 use shared::metrics::Metrics;
-use shared::table::{Cancellation, PutIf, Settlement, TableError, Written};
-use shared::{Clock, Ids, JobEntry, JobId, JobTable, Principal, Random, Timestamp};
+use shared::{Clock, Ids, JobId, Random};
 use tokio::runtime;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::entry::{
-    Condition, Entry, FINGERPRINT, Millis, Settling, ZERO, millis, moment, uuid_of,
-};
+use super::entry::{Condition, Entry, FINGERPRINT, Millis, Settling, ZERO, moment, uuid_of};
+use super::script::{Script, ScriptedQueue, ScriptedTable};
 
 /// The function's timeout, the shortest that is allowed.
 pub(crate) const TIMEOUT: Millis = 10_000;
@@ -197,11 +193,7 @@ fn replay(invocation: Invocation, answers: &[Answer]) -> Next {
     let id = JobId::new(Uuid::new_v4());
     runtime.block_on(async {
         let began = Instant::now();
-        let script = Arc::new(Script {
-            began,
-            answers: answers.to_vec(),
-            progress: Mutex::new(Progress::default()),
-        });
+        let script = Arc::new(Script::new(began, answers));
         let consumer = consumer(invocation, &script);
         let event = event(id, invocation);
         let deadline =
@@ -212,7 +204,7 @@ fn replay(invocation: Invocation, answers: &[Answer]) -> Next {
                 let acknowledges = answer.is_ok_and(|answer| answer.batch_item_failures.is_empty());
                 Poll::Ready(What::Answer { acknowledges })
             }
-            Poll::Pending => match script.progress().open {
+            Poll::Pending => match script.open_call() {
                 Some(call) => Poll::Ready(What::Call(call)),
                 None => Poll::Pending,
             },
@@ -224,130 +216,6 @@ fn replay(invocation: Invocation, answers: &[Answer]) -> Next {
 
 fn elapsed(began: Instant) -> Millis {
     Millis::try_from(began.elapsed().as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// The answers that a replay gives, in their order.
-#[derive(Debug)]
-struct Script {
-    began: Instant,
-    answers: Vec<Answer>,
-    progress: Mutex<Progress>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    answered: usize,
-    open: Option<Call>,
-}
-
-impl Script {
-    fn progress(&self) -> Progress {
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next answer, if there is one; else notes the call.
-    fn next(&self, call: Call) -> Option<Answer> {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = self.answers.get(progress.answered).copied();
-        match answer {
-            Some(_) => progress.answered += 1,
-            None => progress.open = Some(call),
-        }
-        answer
-    }
-
-    async fn answer(&self, call: Call) -> Reply {
-        let Some((at, reply)) = self.next(call) else { return pending().await };
-        if reply == Reply::Hangs {
-            return pending().await;
-        }
-        let at = Duration::from_millis(at.unsigned_abs());
-        if at > self.began.elapsed() {
-            sleep_until(self.began + at).await;
-        }
-        reply
-    }
-}
-
-fn failed(reply: Reply) -> CallError {
-    let code = (reply != Reply::Unanswered).then_some("ThrottlingException");
-    CallError::for_tests("Call", code)
-}
-
-#[derive(Debug)]
-struct ScriptedTable(Arc<Script>);
-
-impl ScriptedTable {
-    async fn write(&self, call: Call) -> Result<Written, TableError> {
-        match self.0.answer(call).await {
-            Reply::Written => Ok(Written::Yes),
-            Reply::Refused(old) => Ok(Written::No(old.map(|old| Box::new(old.to_job_entry())))),
-            reply => Err(failed(reply).into()),
-        }
-    }
-}
-
-impl JobTable for ScriptedTable {
-    async fn get(&self, _: JobId) -> Result<Option<JobEntry>, TableError> {
-        match self.0.answer(Call::Get).await {
-            Reply::Entry(entry) => Ok(entry.map(Entry::to_job_entry)),
-            reply => Err(failed(reply).into()),
-        }
-    }
-
-    async fn put(
-        &self,
-        entry: &JobEntry,
-        condition: &PutIf,
-        now: Timestamp,
-    ) -> Result<Written, TableError> {
-        let (entry, condition) = (Entry::of(entry), Condition::of(condition));
-        self.write(Call::Put { entry, condition, now: millis(now) }).await
-    }
-
-    async fn settle(
-        &self,
-        _: JobId,
-        token: Uuid,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Written, TableError> {
-        let token = token.as_u128().try_into().unwrap_or(u8::MAX);
-        let settlement = Settling::of(settlement);
-        self.write(Call::Settle { token, settlement, now: millis(now) }).await
-    }
-
-    /// Cancelling is the producer's.
-    async fn cancel(
-        &self,
-        _: JobId,
-        _: &Principal,
-        _: Timestamp,
-    ) -> Result<Cancellation, TableError> {
-        Err(failed(Reply::Throttled).into())
-    }
-}
-
-#[derive(Debug)]
-struct ScriptedQueue(Arc<Script>);
-
-impl ScriptedQueue {
-    async fn tell(&self, call: Call) -> Result<(), CallError> {
-        match self.0.answer(call).await {
-            Reply::Done => Ok(()),
-            reply => Err(failed(reply)),
-        }
-    }
-}
-
-impl RetryQueue for ScriptedQueue {
-    async fn change_visibility(&self, _: &str, visible_in: Duration) -> Result<(), CallError> {
-        self.tell(Call::ChangeVisibility { seconds: visible_in.as_secs() }).await
-    }
-
-    async fn dead_letter(&self, _: &DeadLetter<'_>) -> Result<(), CallError> {
-        self.tell(Call::DeadLetter).await
-    }
 }
 
 fn consumer(
