@@ -24,30 +24,7 @@ pub(super) fn put_condition(
     let expression = match condition {
         PutIf::Absent => absent.to_owned(),
         PutIf::Claimable { fingerprint, again } => {
-            values.insert(":failed".to_owned(), string(State::Failed));
-            values.insert(":queued".to_owned(), string(State::Queued));
-            values.insert(":now_ms".to_owned(), number(now.as_millis()));
-            let again = match again {
-                Again::Any => {
-                    values.insert(":running".to_owned(), string(State::Running));
-                    "#state = :failed OR (#state = :running AND #lease_until < :now_ms)"
-                }
-                Again::FailedBefore(moment) => {
-                    values.insert(":failed_before".to_owned(), number(moment.as_millis()));
-                    "(#state = :failed AND #updated_at < :failed_before)"
-                }
-            };
-            let mut claimable = format!(
-                "{again} OR (#state = :queued AND \
-                 (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
-            );
-            if let Some(token) = token {
-                values.insert(":token".to_owned(), string(token));
-                claimable = format!(
-                    "({claimable}) AND \
-                     (attribute_not_exists(#lease_token) OR #lease_token <> :token)"
-                );
-            }
+            let claimable = claimable(*again, token, now, &mut values);
             match fingerprint {
                 Some(fingerprint) => {
                     values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
@@ -63,6 +40,31 @@ pub(super) fn put_condition(
         }
     };
     (expression, values)
+}
+
+/// The condition that a job may run, and was not claimed under `token` before;
+/// the values in it are added to `values`.
+fn claimable(again: Again, token: Option<Uuid>, now: Timestamp, values: &mut Item) -> String {
+    values.insert(":failed".to_owned(), string(State::Failed));
+    values.insert(":queued".to_owned(), string(State::Queued));
+    values.insert(":now_ms".to_owned(), number(now.as_millis()));
+    let again = match again {
+        Again::Any => {
+            values.insert(":running".to_owned(), string(State::Running));
+            "#state = :failed OR (#state = :running AND #lease_until < :now_ms)"
+        }
+        Again::FailedBefore(moment) => {
+            values.insert(":failed_before".to_owned(), number(moment.as_millis()));
+            "(#state = :failed AND #updated_at < :failed_before)"
+        }
+    };
+    let claimable = format!(
+        "{again} OR (#state = :queued AND \
+         (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
+    );
+    let Some(token) = token else { return claimable };
+    values.insert(":token".to_owned(), string(token));
+    format!("({claimable}) AND (attribute_not_exists(#lease_token) OR #lease_token <> :token)")
 }
 
 /// What an update sets and what it removes.
