@@ -7,16 +7,16 @@
 use std::error::Error;
 use std::str::FromStr;
 
-use json_subscriber::JsonLayer;
 use tracing::{Level, Span, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
+use self::lines::Lines;
 use crate::config::Environment;
 
+mod lines;
 #[cfg_attr(not(feature = "opentelemetry"), path = "telemetry/no_traces.rs")]
 pub mod traces;
 
@@ -70,13 +70,7 @@ where
 {
     let ours = ["producer", "consumer", "shared"].map(|target| (target, level.0));
     let filter = Targets::new().with_default(Level::WARN.min(level.0)).with_targets(ours);
-    let mut json = JsonLayer::new(writer);
-    json.with_timer("timestamp", SystemTime);
-    json.with_level("level");
-    json.with_target("target");
-    json.with_flattened_event();
-    json.with_top_level_flattened_span_list();
-    tracing_subscriber::registry().with(filter).with(json)
+    tracing_subscriber::registry().with(filter).with(Lines(writer))
 }
 
 /// The span of an invocation. Spans are errors, so that every event has them,
