@@ -1,7 +1,7 @@
 //! `cargo ops cost`: what a job costs, and how many there can be.
 //!
 //! Counts what one job needs of each service, and multiplies with
-//! [`crate::prices`]. Free tiers, volume discounts, data transfer, backups and
+//! [`crate::prices`]. Free tiers, volume discounts, data transfer, kept logs and
 //! traces are left out.
 
 mod month;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use self::month::{Month, month};
 pub use self::report::{Line, Report, print};
-use crate::prices::PRICES;
+use crate::prices::Region;
 
 /// What a message has besides its payload, attributes included.
 const ENVELOPE_KIB: f64 = 0.5;
@@ -74,6 +74,9 @@ pub struct Load {
     /// Functions built for `x86_64` instead of arm64.
     #[arg(long)]
     pub x86_64: bool,
+    /// Whose prices.
+    #[arg(long, value_enum, default_value_t)]
+    pub region: Region,
 }
 
 /// How jobs come in.
@@ -166,17 +169,18 @@ fn sqs_transfer(message_kib: f64, messages: f64) -> f64 {
 
 /// What a million such jobs cost.
 #[must_use]
-pub fn per_million(usage: &Usage, x86_64: bool) -> Dollars {
-    let gb_second = if x86_64 { PRICES.x86_64_gb_second } else { PRICES.arm64_gb_second };
-    let api = usage.api_requests * PRICES.million_api_requests.dollars;
-    let lambda = usage.invocations * PRICES.million_invocations.dollars
+pub fn per_million(usage: &Usage, load: &Load) -> Dollars {
+    let prices = load.region.prices();
+    let gb_second = if load.x86_64 { prices.x86_64_gb_second } else { prices.arm64_gb_second };
+    let api = usage.api_requests * prices.million_api_requests.dollars;
+    let lambda = usage.invocations * prices.million_invocations.dollars
         + usage.gb_seconds * gb_second.dollars * MILLION;
     // Every message has a group, which makes the queue a fair one.
     let sqs = usage.sqs_requests
-        * (PRICES.million_sqs_requests.dollars + PRICES.million_fair_requests.dollars);
-    let dynamodb = usage.write_units * PRICES.million_write_units.dollars
-        + usage.read_units * PRICES.million_read_units.dollars;
-    let logs = usage.log_kib * MILLION / KIB_PER_GIB * PRICES.log_gib.dollars;
+        * (prices.million_sqs_requests.dollars + prices.million_fair_requests.dollars);
+    let dynamodb = usage.write_units * prices.million_write_units.dollars
+        + usage.read_units * prices.million_read_units.dollars;
+    let logs = usage.log_kib * MILLION / KIB_PER_GIB * prices.log_gib.dollars;
     Dollars { api, lambda, sqs, dynamodb, logs, total: api + lambda + sqs + dynamodb + logs }
 }
 
@@ -205,6 +209,7 @@ mod tests {
         result_kib: 0.0,
         kinds: 3.0,
         x86_64: false,
+        region: Region::UsEast1,
     };
 
     pub(super) fn near(left: f64, right: f64) {
@@ -257,13 +262,17 @@ mod tests {
             read_units: 1.0,
             log_kib: 1.048_576,
         };
-        let dollars = per_million(&usage, false);
+        let dollars = per_million(&usage, &LOAD);
         near(dollars.api, 1.0);
         near(dollars.lambda, 0.4 + 1.333_34);
         near(dollars.sqs, 3.0 * 0.5);
         near(dollars.dynamodb, 3.0 * 0.625 + 0.125);
         near(dollars.logs, 0.5);
-        near(per_million(&usage, true).lambda, 0.4 + 1.666_67);
+        near(per_million(&usage, &Load { x86_64: true, ..LOAD }).lambda, 0.4 + 1.666_67);
+        let dollars = per_million(&usage, &Load { region: Region::EuCentral1, ..LOAD });
+        near(dollars.api, 1.2);
+        near(dollars.dynamodb, 3.0 * 0.7625 + 0.1525);
+        near(dollars.logs, 0.63);
     }
 
     #[test]

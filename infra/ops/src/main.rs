@@ -71,7 +71,7 @@ enum Command {
     Doctor(Doctor),
     /// Checks infra/template.yaml with cfn-lint, sam and checkov.
     Lint,
-    /// Computes what a job costs in us-east-1, and how many there can be.
+    /// Computes what a job costs, and how many there can be.
     Cost {
         #[command(flatten)]
         load: Load,

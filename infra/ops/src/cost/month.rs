@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::{DAYS_PER_MONTH, ENTRY_KIB, KIB_PER_GIB, Load, MILLION};
-use crate::prices::PRICES;
 
 /// Lambda's pollers while nothing is there: five, each waiting 20 s.
 const IDLE_RECEIVES_PER_DAY: f64 = 5.0 * 86_400.0 / 20.0;
@@ -31,6 +30,8 @@ pub struct Month {
     pub alarms_and_dashboard: f64,
     /// Entries in the table, for as long as they live.
     pub entries: f64,
+    /// What lets the table be put back to any second of the last month.
+    pub point_in_time_recovery: f64,
     /// All of it.
     pub total: f64,
 }
@@ -38,12 +39,13 @@ pub struct Month {
 impl Month {
     /// Each part with its name.
     #[must_use]
-    pub const fn parts(&self) -> [(&'static str, f64); 4] {
+    pub const fn parts(&self) -> [(&'static str, f64); 5] {
         [
             ("polling of an empty queue", self.polling),
             ("metrics", self.metrics),
             ("alarms and dashboard", self.alarms_and_dashboard),
             ("entries in the table", self.entries),
+            ("point-in-time recovery", self.point_in_time_recovery),
         ]
     }
 }
@@ -51,15 +53,19 @@ impl Month {
 /// What a month of such a stack costs, besides what each job costs.
 #[must_use]
 pub fn month(load: &Load) -> Month {
+    let prices = load.region.prices();
     let polling =
-        IDLE_RECEIVES_PER_DAY * DAYS_PER_MONTH / MILLION * PRICES.million_sqs_requests.dollars;
+        IDLE_RECEIVES_PER_DAY * DAYS_PER_MONTH / MILLION * prices.million_sqs_requests.dollars;
     let of_kinds = METRICS_OF_A_KIND * (1.0 + load.kinds) + REASONS_OF_A_KIND * load.kinds;
-    let metrics = (METRICS + of_kinds) * PRICES.metric_month.dollars;
-    let alarms_and_dashboard = ALARMS * PRICES.alarm_month.dollars + PRICES.dashboard_month.dollars;
-    let stored_kib = load.jobs_per_day * ENTRY_DAYS * (ENTRY_KIB + load.result_kib);
-    let entries = stored_kib / KIB_PER_GIB * PRICES.table_gib_month.dollars;
-    let total = polling + metrics + alarms_and_dashboard + entries;
-    Month { polling, metrics, alarms_and_dashboard, entries, total }
+    let metrics = (METRICS + of_kinds) * prices.metric_month.dollars;
+    let alarms_and_dashboard = ALARMS * prices.alarm_month.dollars + prices.dashboard_month.dollars;
+    let entry_kib = ENTRY_KIB + load.result_kib;
+    let table_gib = load.jobs_per_day * ENTRY_DAYS * entry_kib / KIB_PER_GIB;
+    let entries = table_gib * prices.table_gib_month.dollars;
+    // By the table's size, however far back and however much was written.
+    let point_in_time_recovery = table_gib * prices.recovery_gib_month.dollars;
+    let total = polling + metrics + alarms_and_dashboard + entries + point_in_time_recovery;
+    Month { polling, metrics, alarms_and_dashboard, entries, point_in_time_recovery, total }
 }
 
 #[cfg(test)]
@@ -68,6 +74,7 @@ mod tests {
 
     use super::super::tests::{LOAD, near};
     use super::*;
+    use crate::prices::Region;
     use crate::workspace::Workspace;
 
     #[test]
@@ -104,5 +111,16 @@ mod tests {
     fn entries_are_kept_for_a_month() {
         let gib = 1e6 * 30.0 * 0.5 / (1024.0 * 1024.0);
         near(month(&LOAD).entries, gib * 0.25);
+    }
+
+    #[test]
+    fn what_is_kept_can_be_put_back_and_that_costs_by_its_size() {
+        let gib = 1e6 * 30.0 * 0.5 / (1024.0 * 1024.0);
+        let month = month(&LOAD);
+        near(month.point_in_time_recovery, gib * 0.2);
+        let ireland = super::month(&Load { region: Region::EuWest1, ..LOAD });
+        near(ireland.point_in_time_recovery, gib * 0.22);
+        let parts = month.parts().map(|(_, dollars)| dollars);
+        near(month.total, parts.iter().sum());
     }
 }

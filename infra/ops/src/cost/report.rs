@@ -10,7 +10,6 @@ use super::{
     per_million,
 };
 use crate::output::{self, Style, print_json};
-use crate::prices::PRICES_OF;
 
 /// Write units that a new table takes each second, and that a table may at most
 /// take before somebody asks AWS for more.
@@ -43,8 +42,8 @@ pub struct Report {
     pub batch: Line,
     /// What a month costs besides.
     pub month: Month,
-    /// The region and the year that the prices are of.
-    pub prices_of: &'static str,
+    /// The days of the oldest and of the newest price list that was used.
+    pub prices_listed: (&'static str, &'static str),
 }
 
 impl Report {
@@ -54,7 +53,7 @@ impl Report {
         let month = month(&load);
         let line = |flow| {
             let per_job = per_job(&load, flow);
-            let dollars_per_million = per_million(&per_job, load.x86_64);
+            let dollars_per_million = per_million(&per_job, &load);
             let jobs = load.jobs_per_day * DAYS_PER_MONTH / MILLION;
             Line {
                 per_job,
@@ -68,13 +67,13 @@ impl Report {
             }
         };
         let (single, batch) = (line(Flow::Single), line(Flow::Batch));
-        Self { load, single, batch, month, prices_of: PRICES_OF }
+        Self { load, single, batch, month, prices_listed: load.region.prices().listed() }
     }
 
     /// The report for people.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { load, single, batch, month, .. } = self;
+        let Self { load, single, batch, month, prices_listed: (oldest, newest) } = self;
         let row = |what: &str, digits: usize, of: fn(&Line) -> f64| {
             format!("{what:<34}{:>12.digits$}{:>12.digits$}\n", of(single), of(batch))
         };
@@ -86,7 +85,12 @@ impl Report {
         text += &row("  DynamoDB write units", 0, |line| line.per_job.write_units);
         text += &row("  DynamoDB read units", 0, |line| line.per_job.read_units);
         text += &row("  log, KiB", 2, |line| line.per_job.log_kib);
-        text = text + "\nA million jobs cost, dollars (" + PRICES_OF + ")\n";
+        let region = load.region.name();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\nA million jobs cost, dollars ({region}, listed {oldest} to {newest})"
+        );
         text += &row("  HTTP API", 2, |line| line.dollars_per_million.api);
         text += &row("  Lambda", 2, |line| line.dollars_per_million.lambda);
         text += &row("  SQS", 2, |line| line.dollars_per_million.sqs);
@@ -95,7 +99,6 @@ impl Report {
         text += &row("  together", 2, |line| line.dollars_per_million.total);
         text += "\nA month of the stack costs besides, dollars\n";
         for (what, dollars) in month.parts() {
-            // Writing to a String cannot fail.
             let _ = writeln!(text, "  {what:<32}{dollars:>12.2}");
         }
         text += "\n";
