@@ -24,6 +24,19 @@ for resource in template["Resources"].values():
 print(json.dumps(transform(template, json.loads(sys.argv[2]), SimpleNamespace(load=dict))))
 "#;
 
+/// A template as it is written.
+const READ: &str = r"
+import json, sys
+from samtranslator.yaml_helper import yaml_parse
+print(json.dumps(yaml_parse(open(sys.argv[1]).read())))
+";
+
+/// The expressions of `AllowedPattern`, which have to cover all of a value.
+const MATCH: &str = r"
+import json, re, sys
+print(json.dumps(re.fullmatch(sys.argv[1], sys.argv[2]) is not None))
+";
+
 static TEMPLATE: LazyLock<Value> = LazyLock::new(|| transform(&[]));
 
 /// `infra/template.yaml` after the transform, at default parameters.
@@ -33,15 +46,29 @@ pub(crate) fn template() -> Value {
 
 /// The same with other parameters, for the few that the transform itself reads.
 pub(crate) fn transform(parameters: &[(&str, &str)]) -> Value {
+    let values: Map<_, _> =
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let template = Workspace::here().template();
+    python(TRANSFORM, &[&template.to_string_lossy(), &Value::Object(values).to_string()])
+}
+
+/// A template of this folder as it is written.
+pub(crate) fn read(name: &str) -> Value {
+    python(READ, &[&Workspace::here().path("infra").join(name).to_string_lossy()])
+}
+
+/// Whether all of `value` is what an `AllowedPattern` says.
+pub(crate) fn matches(pattern: &str, value: &str) -> bool {
+    python(MATCH, &[pattern, value]) == true
+}
+
+/// What a script from `.venv` answers, as JSON.
+fn python(script: &str, arguments: &[&str]) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let workspace = Workspace::here();
-        let tools = Tools::prepare(&workspace, Progress::Lines).await.unwrap();
-        let values: Map<_, _> =
-            parameters.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let tools = Tools::prepare(&Workspace::here(), Progress::Lines).await.unwrap();
         let mut python = tools.command("python");
-        python.env("AWS_DEFAULT_REGION", "us-east-1").args(["-c", TRANSFORM]);
-        python.arg(workspace.template()).arg(Value::Object(values).to_string());
+        python.env("AWS_DEFAULT_REGION", "us-east-1").args(["-c", script]).args(arguments);
         let finished = process::run(python, |_| ()).await.unwrap();
         assert!(finished.status.success(), "{}", finished.output());
         serde_json::from_str(&finished.stdout.join("\n")).unwrap()
@@ -103,6 +130,16 @@ impl Expansion {
         all.filter(|(_, resource)| !resource.is_null()).collect()
     }
 
+    /// What CloudFormation's rules have against these parameters.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        let rules = self.template["Rules"].as_object().unwrap().values();
+        let rules = rules
+            .filter(|rule| rule.get("RuleCondition").is_none_or(|condition| self.holds(condition)));
+        let assertions = rules.flat_map(|rule| rule["Assertions"].as_array().unwrap());
+        let broken = assertions.filter(|assertion| !self.holds(&assertion["Assert"]));
+        broken.map(|assertion| text(&assertion["AssertDescription"])).collect()
+    }
+
     fn resolve(&self, value: &Value) -> Value {
         match value {
             Value::Array(items) => {
@@ -157,6 +194,14 @@ impl Expansion {
         match name.as_str() {
             "Condition" => self.holds(&self.template["Conditions"][argument.as_str().unwrap()]),
             "Fn::Not" => !self.holds(&argument[0]),
+            "Fn::Or" => argument.as_array().unwrap().iter().any(|any| self.holds(any)),
+            "Fn::Contains" => {
+                let value = text(&self.resolve(&argument[1]));
+                match self.resolve(&argument[0]) {
+                    Value::Array(all) => all.iter().any(|one| text(one) == value),
+                    list => text(&list).split(',').any(|one| one == value),
+                }
+            }
             "Fn::Equals" => text(&self.resolve(&argument[0])) == text(&self.resolve(&argument[1])),
             other => panic!("{other} is not understood here"),
         }

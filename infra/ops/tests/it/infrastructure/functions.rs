@@ -52,6 +52,15 @@ pub(super) const RULES: &[Rule] = &[
             it.properties(id)["Environment"]["Variables"]["METRICS_NAMESPACE"] == "Relevo/relevo"
         })
     }),
+    ("the consumer has the secrets that were given, and no others", |it| {
+        let variables = it.properties("Consumer")["Environment"]["Variables"].clone();
+        [("WebhookSecrets", "WEBHOOK_SECRETS"), ("SmtpUrl", "SMTP_URL")].iter().all(
+            |(parameter, variable)| {
+                let given = it.parameter(parameter);
+                variables[variable] == if given == "none" { "" } else { given.as_str() }
+            },
+        )
+    }),
     ("no role may do everything with something", |it| {
         let roles = it.all("AWS::IAM::Role");
         let statements = roles.iter().flat_map(|(_, role)| {
@@ -67,6 +76,18 @@ pub(super) const RULES: &[Rule] = &[
 
 pub(super) const BREAKS: &[Break] = &[
     ("failed records are asked for", "QueueToConsumer/Properties/FunctionResponseTypes", "[]", 0),
+    (
+        "the consumer has the secrets that were given, and no others",
+        "Consumer/Properties/Environment/Variables/SMTP_URL",
+        "{\"Ref\": \"SmtpUrl\"}",
+        0,
+    ),
+    (
+        "the consumer has the secrets that were given, and no others",
+        "Consumer/Properties/Environment/Variables/WEBHOOK_SECRETS",
+        "\"\"",
+        5,
+    ),
     ("the consumer knows its timeout", "Consumer/Properties/Timeout", "31", 0),
     (
         "a batch is as large, and waits as long, as the parameters say",

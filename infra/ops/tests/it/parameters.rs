@@ -1,0 +1,126 @@
+//! What must not be deployed is refused before anything is changed.
+
+use ops::parameter_sets::PARAMETER_SETS;
+use serde_json::Value;
+
+use crate::expansion::{Expansion, matches, number, template, text};
+
+#[test]
+fn every_set_of_parameters_is_accepted() {
+    let template = template();
+    for (set, parameters) in PARAMETER_SETS {
+        assert_eq!(Expansion::new(&template, parameters).refusals(), [""; 0], "{set}");
+        for (name, value) in parameters {
+            assert!(is_allowed(&template, name, value), "{set}: {name}={value}");
+        }
+    }
+}
+
+#[test]
+fn defaults_are_values_that_may_be_given() {
+    let template = template();
+    for (name, parameter) in template["Parameters"].as_object().unwrap() {
+        assert!(is_allowed(&template, name, &text(&parameter["Default"])), "{name}");
+    }
+}
+
+/// The consumer would not start.
+#[test]
+fn a_backoff_begins_under_its_cap() {
+    let template = template();
+    let allowed = |name: &str| {
+        let allowed = template["Parameters"][name]["AllowedValues"].as_array().unwrap();
+        allowed.iter().map(number).collect::<Vec<_>>()
+    };
+    for base in allowed("BackoffBaseSeconds") {
+        for cap in allowed("BackoffCapSeconds") {
+            let (base_text, cap_text) = (base.to_string(), cap.to_string());
+            let parameters =
+                [("BackoffBaseSeconds", &*base_text), ("BackoffCapSeconds", &*cap_text)];
+            let refusals = Expansion::new(&template, &parameters).refusals();
+            assert_eq!(refusals.len(), usize::from(base > cap), "{base}, {cap}: {refusals:?}");
+        }
+    }
+}
+
+/// The consumer would not start.
+#[test]
+fn a_mail_server_and_a_sender_go_together() {
+    let (server, sender) = (("SmtpUrl", "smtps://mail.example.com"), ("EmailFrom", "a@b.example"));
+    check(&[server, sender], "");
+    check(&[server], "SmtpUrl needs EmailFrom, the sender of e-mails.");
+    check(&[sender], "EmailFrom needs SmtpUrl, the server that takes e-mails.");
+}
+
+/// The API would let nobody in.
+#[test]
+fn tokens_have_an_issuer_and_an_audience() {
+    let mode = ("AuthMode", "JWT");
+    let (issuer, audience) = (("JwtIssuer", "https://issuer.example"), ("JwtAudience", "one,two"));
+    check(&[mode, issuer, audience], "");
+    check(&[mode, issuer], "AuthMode JWT needs JwtAudience, else it lets nobody in.");
+    check(&[mode, audience], "AuthMode JWT needs JwtIssuer, the https URL of the token issuer.");
+    check(&[issuer], "");
+}
+
+/// AWS refuses it in the middle of a deployment.
+#[test]
+fn a_large_batch_has_a_window() {
+    check(&[("BatchSize", "20"), ("BatchWindowSeconds", "1")], "");
+    check(&[("BatchSize", "10"), ("BatchWindowSeconds", "0")], "");
+    check(
+        &[("BatchSize", "20"), ("BatchWindowSeconds", "0")],
+        "A BatchSize over 10 needs a BatchWindowSeconds of at least 1.",
+    );
+}
+
+#[test]
+fn what_nothing_could_be_done_with_is_refused() {
+    let template = template();
+    for (name, value) in [
+        ("JwtIssuer", "issuer.example"),
+        ("SmtpUrl", ""),
+        ("SmtpUrl", "mail.example.com"),
+        ("WebhookSecrets", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        ("WebhookSecrets", "{\"partner.example\":"),
+        ("AlarmEmail", "operations"),
+        ("StageName", "a stage"),
+    ] {
+        assert!(!is_allowed(&template, name, value), "{name}={value}");
+    }
+    for (name, value) in [
+        ("SmtpUrl", "{{resolve:secretsmanager:relevo/smtp:SecretString:url}}"),
+        ("WebhookSecrets", "{{resolve:secretsmanager:relevo/webhooks}}"),
+        ("WebhookSecrets", "{\n  \"partner.example\": [\"whsec_a\"]\n}"),
+    ] {
+        assert!(is_allowed(&template, name, value), "{name}={value}");
+    }
+}
+
+/// `sam deploy --guided` asks for what it must not echo until it gets an answer.
+#[test]
+fn what_is_not_echoed_has_a_word_for_nothing() {
+    let template = template();
+    let parameters = template["Parameters"].as_object().unwrap();
+    let secrets: Vec<_> = parameters.iter().filter(|(_, it)| it["NoEcho"] == true).collect();
+    assert_eq!(secrets.len(), 2);
+    for (name, secret) in secrets {
+        assert_eq!(secret["Default"], "none", "{name}");
+    }
+}
+
+fn check(parameters: &[(&str, &str)], refusal: &str) {
+    let refusals = Expansion::new(&template(), parameters).refusals();
+    assert_eq!(refusals.join(" "), refusal, "{parameters:?}");
+}
+
+/// Whether a value keeps to what its parameter says of it.
+fn is_allowed(template: &Value, name: &str, value: &str) -> bool {
+    let parameter = &template["Parameters"][name];
+    let listed = parameter["AllowedValues"].as_array();
+    let bound = |bound: &str| parameter.get(bound).map(number);
+    listed.is_none_or(|all| all.iter().any(|one| text(one) == value))
+        && parameter["AllowedPattern"].as_str().is_none_or(|pattern| matches(pattern, value))
+        && bound("MinValue").is_none_or(|least| value.parse::<i64>().unwrap() >= least)
+        && bound("MaxValue").is_none_or(|most| value.parse::<i64>().unwrap() <= most)
+}
