@@ -18,7 +18,7 @@ pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
     let template = workspace.template();
     let tools = Tools::prepare(workspace, progress).await?;
     let mut command = tools.command("cfn-lint");
-    command.arg(&template);
+    command.arg(&template).arg(workspace.path("infra/kept.yaml"));
     check("cfn-lint", command, progress).await?;
 
     // What `sam deploy` would refuse.

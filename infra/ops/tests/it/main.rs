@@ -37,6 +37,7 @@ mod infrastructure;
 mod issuer;
 mod jobs;
 mod journal;
+mod kept;
 mod parameters;
 mod policies;
 mod polling;

@@ -5,6 +5,12 @@ use serde_json::json;
 use super::{Break, Rule};
 
 pub(super) const RULES: &[Rule] = &[
+    ("what holds data is not replaced but by a person's word", |it| {
+        // CloudFormation refuses to replace what has a name; an import needs it, too.
+        it.properties("Table")["TableName"] == "relevo-jobs"
+            && it.properties("Queue")["QueueName"] == "relevo-jobs"
+            && it.properties("DeadLetterQueue")["QueueName"] == "relevo-dead-letters"
+    }),
     ("the table grows by itself and forgets by itself", |it| {
         let table = it.properties("Table");
         let ttl = json!({ "AttributeName": "expires_at", "Enabled": true });
@@ -27,6 +33,12 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 pub(super) const BREAKS: &[Break] = &[
+    (
+        "what holds data is not replaced but by a person's word",
+        "Table/Properties/TableName",
+        "null",
+        0,
+    ),
     (
         "the table grows by itself and forgets by itself",
         "Table/Properties/TimeToLiveSpecification/AttributeName",
