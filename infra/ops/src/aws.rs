@@ -81,6 +81,21 @@ impl AwsCli {
 
     /// The command with what it needs to reach the account or emulator.
     async fn connected(&self, mut command: Command) -> Result<Command> {
+        self.set_environment(&mut command).await?;
+        if let Some(endpoint) = self.connection.endpoint() {
+            // The option covers every service's own calls, the variable those that
+            // one service makes to another, such as the upload of a package.
+            command.args(["--endpoint-url", endpoint]);
+        }
+        Ok(command)
+    }
+
+    /// What a tool for AWS needs in its environment to reach the account or emulator.
+    ///
+    /// # Errors
+    ///
+    /// The connection has no credentials, or no region.
+    pub async fn set_environment(&self, command: &mut Command) -> Result<()> {
         let credentials = self.connection.credentials().await?;
         // Nothing of this machine's AWS set-up but what the connection was made
         // of: a profile must never decide that a local command goes to a real
@@ -98,11 +113,9 @@ impl AwsCli {
             command.env("AWS_SESSION_TOKEN", token);
         }
         if let Some(endpoint) = self.connection.endpoint() {
-            // The option covers every service's own calls, the variable those that
-            // one service makes to another, such as the upload of a package.
-            command.env("AWS_ENDPOINT_URL", endpoint).args(["--endpoint-url", endpoint]);
+            command.env("AWS_ENDPOINT_URL", endpoint);
         }
-        Ok(command)
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! `cargo ops up`, `cargo ops demo` and the end-to-end tests all start here.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -77,6 +77,12 @@ impl Local {
         Ok(Self { stack, emulator, tools, receivers, template })
     }
 
+    /// The template that was deployed, next to the functions that it names.
+    #[must_use]
+    pub fn template(&self) -> &Path {
+        &self.template
+    }
+
     /// Deploys the same template and functions once more, under another name.
     ///
     /// # Errors
@@ -91,7 +97,7 @@ impl Local {
 async fn deploy(
     emulator: &Emulator,
     tools: &Tools,
-    template: &std::path::Path,
+    template: &Path,
     name: &str,
     of_the_receivers: &[(&'static str, String)],
     parameters: &[(&str, &str)],

@@ -1,35 +1,30 @@
-//! `cargo ops prove infra`: the template deploys, updates in place and goes away
-//! with every set of parameters, and every permission in it is needed.
+//! `cargo ops prove infra`: the template deploys, updates in place and goes away.
+//!
+//! With every set of parameters, by CloudFormation and by SAM; what it keeps is taken
+//! up again; and every permission in it is needed.
 
-use std::time::Duration;
+mod identity;
+mod kept;
+mod permissions;
+mod stories;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
-use uuid::Uuid;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
+use self::identity::{Identity, delete, exists};
+use self::stories::a_job_is_done;
 use crate::functions::Profile;
 use crate::local::{Local, Options};
-use crate::messages::send_all;
 use crate::parameter_sets::{PARAMETER_SETS, ParameterSet};
 use crate::progress::Progress;
-use crate::role::Role;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
-
-/// A story takes a second; a busy machine several.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Short leases and backoffs, so that what comes back does so soon.
 const QUICK: [(&str, &str); 3] =
     [("ConsumerTimeout", "10"), ("BackoffBaseSeconds", "1"), ("BackoffCapSeconds", "1")];
 
-/// What the emulator does not ask a role for: what AWS's poller does in the
-/// consumer's name, and an item that it returns without being asked again. That
-/// these are needed is held by the test over the template.
-const NOT_ENFORCED: [&str; 4] =
-    ["dynamodb:GetItem", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"];
-
-/// Proves both, one after the other.
+/// Proves one after the other.
 ///
 /// # Errors
 ///
@@ -44,8 +39,8 @@ pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
     let local = Local::start(workspace, options, progress).await?;
     let defaults = defaults(&local)?;
     every_set_updates_in_place(&local, &defaults, progress).await?;
-    what_is_kept_stays(&local, &defaults, progress).await?;
-    every_action_is_needed(&local, progress).await
+    kept::is_taken_up_again(workspace, &local, &defaults, progress).await?;
+    permissions::are_all_needed(&local, progress).await
 }
 
 /// The template's defaults: an update keeps what it is not told.
@@ -108,146 +103,4 @@ async fn every_set_updates_in_place(
     ensure!(!exists(&stack).await, "the table or a queue is still there");
     step.done("nothing is left");
     Ok(())
-}
-
-async fn what_is_kept_stays(
-    local: &Local,
-    defaults: &[(String, String)],
-    progress: Progress,
-) -> Result<()> {
-    let step = progress.step("Deletion with KeepData");
-    let stack = deploy(local, "kept", defaults, ("defaults", &[])).await?;
-    let identity = Identity::of(&stack).await?;
-    delete(&stack).await?;
-    ensure!(Identity::of(&stack).await? == identity, "the table or a queue has gone");
-    step.done("table and queues are left");
-    Ok(())
-}
-
-/// What a replacement would change.
-#[derive(Debug, PartialEq, Eq)]
-struct Identity {
-    table: Value,
-    queues: [Value; 2],
-}
-
-impl Identity {
-    async fn of(stack: &Stack) -> Result<Self> {
-        let name = &stack.outputs.table_name;
-        let query = ["--query", "Table.TableId"];
-        let table = ["dynamodb", "describe-table", "--table-name", name];
-        let table = stack.aws.json(&[&table[..], &query].concat()).await?;
-        let queue = async |url: &str| {
-            let arguments = ["sqs", "get-queue-attributes", "--queue-url", url];
-            let names = ["--attribute-names", "QueueArn", "CreatedTimestamp"];
-            stack.aws.json(&[&arguments[..], &names].concat()).await
-        };
-        let queues = [
-            queue(&stack.outputs.queue_url).await?,
-            queue(&stack.outputs.dead_letter_queue_url).await?,
-        ];
-        Ok(Self { table, queues })
-    }
-}
-
-async fn exists(stack: &Stack) -> bool {
-    let url = &stack.outputs.queue_url;
-    let queue = ["sqs", "get-queue-attributes", "--queue-url", url];
-    let table = ["dynamodb", "describe-table", "--table-name", &stack.outputs.table_name];
-    stack.aws.call(&queue).await.is_ok() || stack.aws.call(&table).await.is_ok()
-}
-
-async fn delete(stack: &Stack) -> Result<()> {
-    stack.aws.call(&["cloudformation", "delete-stack", "--stack-name", &stack.name]).await?;
-    let wait = ["cloudformation", "wait", "stack-delete-complete", "--stack-name", &stack.name];
-    stack.aws.call(&wait).await
-}
-
-async fn every_action_is_needed(local: &Local, progress: Progress) -> Result<()> {
-    let stack = &local.stack;
-    every_story(stack).await.context("with all permissions")?;
-    let mut unnoticed = Vec::new();
-    for function in [&stack.outputs.producer, &stack.outputs.consumer] {
-        let role = Role::of(stack, function).await?;
-        for (policy, action) in role.actions().await? {
-            // Lambda writes logs and traces, and the emulator does so for nobody.
-            if action.starts_with("logs:") || action.starts_with("xray:") {
-                continue;
-            }
-            let step = progress.step(&format!("{function} without {action} ({policy})"));
-            let whole = role.without(&policy, &action).await?;
-            let told = every_story(stack).await;
-            role.restore(&policy, &whole).await?;
-            match told {
-                Err(error) => step.done(&format!("noticed: {}", brief(&error))),
-                Ok(()) if is_consumer(stack, function) && not_enforced(&action) => {
-                    step.done("not noticed, as the emulator does not ask for it");
-                }
-                Ok(()) => {
-                    step.done("NOT NOTICED");
-                    unnoticed.push(format!("{function}: {action}"));
-                }
-            }
-        }
-    }
-    ensure!(unnoticed.is_empty(), "nothing notices that these are missing: {unnoticed:?}");
-    every_story(stack).await.context("with all permissions back")
-}
-
-fn is_consumer(stack: &Stack, function: &str) -> bool {
-    function == stack.outputs.consumer
-}
-
-fn not_enforced(action: &str) -> bool {
-    NOT_ENFORCED.contains(&action)
-}
-
-fn brief(error: &anyhow::Error) -> String {
-    let text = format!("{error:#}");
-    text.chars().take(120).collect()
-}
-
-/// Everything that needs a permission: a job, one with a key, one that fails
-/// first, one that is cancelled, and a message that is none.
-async fn every_story(stack: &Stack) -> Result<()> {
-    let key = Uuid::new_v4().to_string();
-    a_job_is_done(stack, None).await.context("a job")?;
-    a_job_is_done(stack, Some(&key)).await.context("a job with a key")?;
-    let retried = json!({ "kind": "probe", "payload": { "attempts": ["fail", "succeed"] } });
-    is_done(stack, &retried, None).await.context("a job that fails first")?;
-    let poison = format!("no job {key}");
-    send_all(stack, std::slice::from_ref(&poison)).await?;
-    stack.wait_for_dead_letter(&poison, PATIENCE).await?;
-    let mut later = report();
-    if let Some(fields) = later.as_object_mut() {
-        fields.insert("delay_seconds".to_owned(), json!(900));
-    }
-    let id = accepted(stack, &later, None).await?;
-    let cancelled = stack.api.cancel(&id).await?;
-    ensure!(cancelled.status == 200, "cancelling: {} {}", cancelled.status, cancelled.body);
-    Ok(())
-}
-
-async fn a_job_is_done(stack: &Stack, key: Option<&str>) -> Result<String> {
-    is_done(stack, &report(), key).await
-}
-
-async fn is_done(stack: &Stack, request: &Value, key: Option<&str>) -> Result<String> {
-    let id = accepted(stack, request, key).await?;
-    let job = stack.api.wait_for_job(&id, PATIENCE).await?;
-    match job.text("/state") {
-        "succeeded" => Ok(id),
-        other => bail!("the job ended as {other}: {}", job.body),
-    }
-}
-
-async fn accepted(stack: &Stack, request: &Value, key: Option<&str>) -> Result<String> {
-    let answer = stack.api.post_job(request.to_string(), key).await?;
-    ensure!(answer.status == 202, "{} {}", answer.status, answer.body);
-    Ok(answer.id()?.to_owned())
-}
-
-fn report() -> Value {
-    let rows = json!([{ "group": "a", "amount": "1" }]);
-    json!({ "kind": "report", "payload": { "title": "Proof", "rows": rows } })
 }
