@@ -1,6 +1,6 @@
 //! A deployment takes over at once, or through an alias and step by step.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::expansion::{Expansion, template, transform};
 
@@ -21,6 +21,19 @@ fn a_shift_goes_through_the_alias_and_stops_at_alarms() {
     assert_eq!(expansion.properties("QueueToConsumer")["FunctionName"], alias("Consumer"));
     assert_eq!(expansion.properties("ApiToProducer")["IntegrationUri"], alias("Producer"));
     assert_eq!(expansion.properties("ApiMayInvokeProducer")["FunctionName"], alias("Producer"));
+}
+
+/// What `infra/README.md` warns of; the day that it fails is the day to change that.
+#[test]
+fn a_version_is_not_published_for_a_parameter() {
+    let versions = |template: Value| {
+        let resources = template["Resources"].as_object().unwrap().clone();
+        let versions = resources.into_iter().filter(|(_, it)| it["Type"] == "AWS::Lambda::Version");
+        versions.map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    let before = versions(template());
+    assert_eq!(before.len(), 2);
+    assert_eq!(versions(transform(&[("LogLevel", "debug"), ("BatchSize", "1")])), before);
 }
 
 /// A version keeps the parameters that it was published with.
