@@ -29,8 +29,6 @@ const API_CHUNK_KIB: f64 = 512.0;
 const API_REQUEST_KIB: f64 = 6.0 * 1024.0;
 /// What the producer takes in one request.
 const API_REQUEST_JOBS: f64 = 500.0;
-/// Jobs of a batch that run at the same time: the consumer's `CONCURRENCY`.
-const JOBS_AT_ONCE: f64 = 10.0;
 /// An assumption: the calls to SQS and DynamoDB of one request or one batch.
 const CALLS_MS: f64 = 20.0;
 /// An assumption: log lines of a request or of a batch, Lambda's own included.
@@ -56,6 +54,9 @@ pub struct Load {
     /// The template's `BatchSize`.
     #[arg(long, default_value_t = 10.0)]
     pub batch_size: f64,
+    /// The template's `BatchConcurrency`.
+    #[arg(long, default_value_t = 100.0)]
+    pub batch_concurrency: f64,
     /// The template's `MaximumConcurrency`.
     #[arg(long, default_value_t = 10.0)]
     pub maximum_concurrency: f64,
@@ -156,7 +157,7 @@ pub fn per_job(load: &Load, flow: Flow) -> Usage {
 
 /// How long a batch of so many jobs takes.
 fn batch_ms(load: &Load, jobs: f64) -> f64 {
-    CALLS_MS + (jobs / JOBS_AT_ONCE).ceil() * load.job_ms
+    CALLS_MS + (jobs / load.batch_concurrency).ceil() * load.job_ms
 }
 
 /// Requests that SQS counts for a message that is sent (or received) in calls of
@@ -203,6 +204,7 @@ mod tests {
         payload_kib: 1.0,
         job_ms: 80.0,
         batch_size: 10.0,
+        batch_concurrency: 10.0,
         maximum_concurrency: 10.0,
         memory_mb: 1024.0,
         gets_per_job: 0.0,
@@ -282,5 +284,7 @@ mod tests {
         // 25 jobs run in three rounds of ten.
         let large = Load { batch_size: 25.0, ..LOAD };
         near(jobs_per_second(&large, Flow::Batch), 10.0 * 25.0 / 0.26);
+        let side_by_side = Load { batch_concurrency: 100.0, ..large };
+        near(jobs_per_second(&side_by_side, Flow::Batch), 10.0 * 25.0 / 0.1);
     }
 }

@@ -121,8 +121,9 @@ impl Report {
 /// A figure that cannot be computed with.
 pub fn print(load: Load, style: Style) -> Result<()> {
     let Load { jobs_per_day, payload_kib, job_ms, .. } = load;
-    let sizes = [load.batch_size, load.maximum_concurrency, load.memory_mb, load.kinds];
-    ensure!(sizes.iter().all(|size| *size >= 1.0), "sizes begin at 1");
+    let at_a_time = [load.batch_size, load.batch_concurrency, load.maximum_concurrency];
+    ensure!(at_a_time.iter().all(|size| *size >= 1.0), "sizes begin at 1");
+    ensure!(load.memory_mb >= 1.0 && load.kinds >= 1.0, "sizes begin at 1");
     let amounts = [jobs_per_day, payload_kib, job_ms, load.gets_per_job, load.result_kib];
     ensure!(amounts.iter().all(|amount| *amount >= 0.0), "amounts begin at 0");
     let report = Report::of(load);
