@@ -7,10 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::{Map, Value};
-
-/// Units that CloudWatch knows, as far as they are used here.
-const UNITS: [&str; 2] = ["Count", "Milliseconds"];
+use jsonschema::Validator;
+use serde_json::Value;
 
 /// Metrics and their values, by name and dimensions: `JobsSucceeded Kind=probe`.
 pub type Published = BTreeMap<String, Vec<f64>>;
@@ -22,35 +20,47 @@ pub type Published = BTreeMap<String, Vec<f64>>;
 ///
 /// The rule that a line breaks, and the line.
 pub fn published(log: &str, namespace: &str) -> Result<Published, String> {
+    let schema = schema()?;
     let mut published = Published::new();
     for line in log.lines() {
-        let Ok(Value::Object(root)) = serde_json::from_str(line) else { continue };
-        let Some(metadata) = root.get("_aws") else { continue };
-        read(&root, metadata, namespace, &mut published)
-            .map_err(|broken| format!("{broken}: {line}"))?;
+        let Ok(document) = serde_json::from_str::<Value>(line) else { continue };
+        if document.get("_aws").is_none() {
+            continue;
+        }
+        schema
+            .validate(&document)
+            .map_err(|broken| format!("{broken}, at {}: {line}", broken.instance_path()))?;
+        read(&document, namespace, &mut published).map_err(|broken| format!("{broken}: {line}"))?;
     }
     Ok(published)
 }
 
-fn read(
-    root: &Map<String, Value>,
-    metadata: &Value,
-    namespace: &str,
-    published: &mut Published,
-) -> Result<(), &'static str> {
+/// The schema that the specification gives. It knows the metadata alone, not the
+/// members that these refer to.
+fn schema() -> Result<Validator, String> {
+    let schema = serde_json::from_str(include_str!("emf.schema.json"));
+    let schema = schema.map_err(|error| error.to_string())?;
+    jsonschema::validator_for(&schema).map_err(|error| error.to_string())
+}
+
+/// Holds a document to what the specification says beyond its schema.
+fn read(document: &Value, namespace: &str, published: &mut Published) -> Result<(), &'static str> {
+    let metadata = &document["_aws"];
     // From 14 days ago to 2 h ahead; here it is enough that it is one in ms.
-    let timestamp = metadata.get("Timestamp").and_then(Value::as_u64);
+    let timestamp = metadata["Timestamp"].as_u64();
     timestamp.filter(|millis| *millis > 1_000_000_000_000).ok_or("no Timestamp in ms")?;
-    let directives = metadata.get("CloudWatchMetrics").and_then(Value::as_array);
-    for directive in directives.ok_or("no CloudWatchMetrics")? {
-        if directive.get("Namespace").and_then(Value::as_str) != Some(namespace) {
+    for directive in elements(&metadata["CloudWatchMetrics"]) {
+        if directive["Namespace"] != namespace {
             return Err("not the namespace");
         }
-        let metrics = list(directive, "Metrics", 1..=100)?;
-        for set in list(directive, "Dimensions", 1..=30)? {
-            let dimensions = dimensions(root, set)?;
+        let metrics = elements(&directive["Metrics"]);
+        if !(1..=100).contains(&metrics.len()) {
+            return Err("not 1 to 100 metrics");
+        }
+        for set in elements(&directive["Dimensions"]) {
+            let dimensions = dimensions(document, set)?;
             for metric in metrics {
-                let (name, values) = metric_of(root, metric)?;
+                let (name, values) = metric_of(document, metric)?;
                 published.entry(format!("{name}{dimensions}")).or_default().extend(values);
             }
         }
@@ -58,21 +68,14 @@ fn read(
     Ok(())
 }
 
-fn list<'a>(
-    of: &'a Value,
-    name: &str,
-    lengths: std::ops::RangeInclusive<usize>,
-) -> Result<&'a Vec<Value>, &'static str> {
-    let list = of.get(name).and_then(Value::as_array);
-    list.filter(|list| lengths.contains(&list.len())).ok_or("a list is missing, empty or too long")
+fn elements(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn dimensions(root: &Map<String, Value>, set: &Value) -> Result<String, &'static str> {
-    let names = set.as_array().filter(|names| names.len() <= 30).ok_or("no dimension set")?;
+fn dimensions(document: &Value, set: &Value) -> Result<String, &'static str> {
     let mut text = String::new();
-    for name in names {
-        let name = name.as_str().ok_or("a dimension's name is no text")?;
-        let value = root.get(name).and_then(Value::as_str).ok_or("a dimension has no text")?;
+    for name in elements(set).iter().filter_map(Value::as_str) {
+        let value = document[name].as_str().ok_or("a dimension has no text")?;
         if value.is_empty() || value.len() > 1024 || !value.is_ascii() {
             return Err("a dimension's value is not 1 to 1024 ASCII characters");
         }
@@ -82,20 +85,14 @@ fn dimensions(root: &Map<String, Value>, set: &Value) -> Result<String, &'static
     Ok(text)
 }
 
-fn metric_of<'a>(
-    root: &Map<String, Value>,
-    metric: &'a Value,
-) -> Result<(&'a str, Vec<f64>), &'static str> {
-    let name = metric.get("Name").and_then(Value::as_str).ok_or("a metric has no name")?;
-    let unit = metric.get("Unit").and_then(Value::as_str).ok_or("a metric has no unit")?;
-    if !UNITS.contains(&unit) {
-        return Err("a unit that CloudWatch does not know");
-    }
+fn metric_of<'a>(document: &Value, metric: &'a Value) -> Result<(&'a str, Vec<f64>), &'static str> {
+    let name = metric["Name"].as_str().ok_or("a metric has no name")?;
+    metric["Unit"].as_str().ok_or("a metric has no unit")?;
     let numbers = |value: &Value| {
         let values = value.as_array().filter(|values| values.len() <= 100)?;
         values.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()
     };
-    let target = root.get(name).ok_or("a metric has no value")?;
+    let target = document.get(name).ok_or("a metric has no value")?;
     let values = match (target, target.get("Values"), target.get("Counts")) {
         (Value::Number(number), ..) => number.as_f64().map(|number| vec![number]),
         (Value::Array(_), ..) => numbers(target),
@@ -137,10 +134,12 @@ mod tests {
         for (change, to, rule) in [
             ("1800000000000", "1800000000", "no Timestamp"),
             (r#""Namespace":"N""#, r#""Namespace":"O""#, "namespace"),
-            (r#"[[],["Kind"]]"#, "[]", "list"),
+            (r#"[[],["Kind"]]"#, "[]", "/_aws/CloudWatchMetrics/0/Dimensions"),
+            (r#""Timestamp":1800000000000,"#, "", "\"Timestamp\" is a required property"),
             (r#""Kind":"k""#, r#""Kind":1"#, "dimension has no text"),
             (r#""Kind":"k""#, r#""Kind":"""#, "1 to 1024"),
-            (r#""Unit":"Count""#, r#""Unit":"ms""#, "unit"),
+            (r#""Unit":"Count""#, r#""Unit":"ms""#, "/Metrics/0/Unit"),
+            (r#","Unit":"Count""#, "", "no unit"),
             (r#""M":{"#, r#""L":{"#, "no value"),
             (r#"{"Values":[1,2],"Counts":[1,2]}"#, r#""1""#, "no number"),
         ] {

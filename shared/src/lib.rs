@@ -46,7 +46,7 @@
 
 pub mod aws;
 pub mod config;
-#[cfg(feature = "test-support")]
+#[cfg(feature = "emf")]
 pub mod emf;
 pub mod entry;
 #[cfg(feature = "test-support")]
