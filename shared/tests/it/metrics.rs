@@ -83,39 +83,3 @@ fn every_metric_is_documented_and_every_documented_metric_is_there() {
     let names: BTreeSet<_> = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect();
     assert_eq!(names, documented());
 }
-
-/// The metrics of our namespace that alarms and the dashboard use: a name that
-/// stands beside the namespace, in `MetricName` of an alarm or in a widget's
-/// list.
-fn used_by_the_template() -> BTreeSet<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/template.yaml");
-    let template = std::fs::read_to_string(path).unwrap();
-    let lines: Vec<_> = template.lines().collect();
-    let mut used = BTreeSet::new();
-    for (position, line) in lines.iter().enumerate() {
-        let around = &lines[position.saturating_sub(4)..lines.len().min(position + 5)];
-        let is_ours =
-            || around.iter().any(|line| line.contains("Namespace:") && !line.contains("AWS/"));
-        if let Some((_, name)) = line.split_once("MetricName:")
-            && is_ours()
-        {
-            used.insert(name.trim().trim_matches('"').to_owned());
-        }
-        for part in line.split('[').skip(1) {
-            let mut texts = part.split('"').skip(1).step_by(2);
-            if let (Some(namespace), Some(name)) = (texts.next(), texts.next())
-                && (namespace == "Relevo" || namespace.contains("Namespace"))
-            {
-                used.insert(name.to_owned());
-            }
-        }
-    }
-    used
-}
-
-#[test]
-fn alarms_and_dashboard_use_only_metrics_that_are_emitted() {
-    let names: BTreeSet<_> = Metric::ALL.iter().map(|metric| metric.name().to_owned()).collect();
-    let unknown: Vec<_> = used_by_the_template().difference(&names).cloned().collect();
-    assert_eq!(unknown, Vec::<String>::new());
-}
