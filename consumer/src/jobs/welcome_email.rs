@@ -6,6 +6,7 @@
 //! lost answer, a stop or a crash leaves the job for a person.
 
 mod letter;
+mod line_by_line;
 mod server;
 
 use std::time::Duration;

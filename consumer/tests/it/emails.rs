@@ -1,129 +1,38 @@
 //! Welcome e-mails, sent to a real SMTP server on loopback that goes wrong at
 //! every point of the conversation.
-#![expect(clippy::disallowed_methods, reason = "a test's server is no handler's work")]
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 use shared::State;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
+use crate::mail_server::{AFTER_THE_MESSAGE, Fault, MailServer};
 use crate::rig::{Job, Rig};
 
 /// Long enough for a conversation, and short for one that hangs: handlers are
 /// stopped after three of these seconds.
 const TIME: Duration = Duration::from_secs(7);
 
-/// What the server does at one point, instead of what it should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    Answers(&'static str),
-    Closes,
-    Hangs,
-}
-
 /// The points at which something is answered.
 const BEFORE_THE_MESSAGE: [&str; 5] = ["connect", "EHLO", "MAIL", "RCPT", "DATA"];
-const AFTER_THE_MESSAGE: &str = ".";
 
-/// A server, and what it took.
-struct MailServer {
-    port: u16,
-    taken: Arc<Mutex<Vec<String>>>,
-    heard: Arc<Mutex<Vec<String>>>,
+fn rig(server: &MailServer) -> Rig {
+    Rig::configured(&[
+        ("SMTP_URL", &format!("smtp://127.0.0.1:{}?tls=none", server.port)),
+        ("EMAIL_FROM", "Relevo <hello@relevo.example>"),
+    ])
 }
 
-impl MailServer {
-    async fn start(faults: &[(&'static str, Fault)]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (taken, heard) = (Arc::default(), Arc::default());
-        let server = Self { port, taken: Arc::clone(&taken), heard: Arc::clone(&heard) };
-        let faults: BTreeMap<_, _> = faults.iter().copied().collect();
-        tokio::spawn(async move {
-            loop {
-                let (connection, _) = listener.accept().await.unwrap();
-                let (taken, heard, faults) =
-                    (Arc::clone(&taken), Arc::clone(&heard), faults.clone());
-                tokio::spawn(async move {
-                    converse(connection, &taken, &heard, &faults).await;
-                });
-            }
-        });
-        server
-    }
-
-    fn rig(&self) -> Rig {
-        Rig::configured(&[
-            ("SMTP_URL", &format!("smtp://127.0.0.1:{}?tls=none", self.port)),
-            ("EMAIL_FROM", "Relevo <hello@relevo.example>"),
-        ])
-    }
-
-    fn taken(&self) -> Vec<String> {
-        self.taken.lock().unwrap().clone()
-    }
-}
-
-/// Answers until the client goes, or a fault ends it.
-async fn converse(
-    connection: TcpStream,
-    taken: &Mutex<Vec<String>>,
-    heard: &Mutex<Vec<String>>,
-    faults: &BTreeMap<&'static str, Fault>,
-) {
-    let mut connection = BufReader::new(connection);
-    let (mut point, mut message) = ("connect".to_owned(), String::new());
-    loop {
-        let good = match point.as_str() {
-            "connect" => "220 mail.example",
-            "DATA" => "354 go ahead",
-            _ => "250 fine",
-        };
-        let answer = match faults.get(point.as_str()) {
-            Some(Fault::Answers(answer)) => answer,
-            Some(Fault::Closes) => return,
-            Some(Fault::Hangs) => std::future::pending().await,
-            None => good,
-        };
-        if point == AFTER_THE_MESSAGE && answer.starts_with("250") {
-            taken.lock().unwrap().push(std::mem::take(&mut message));
-        }
-        if connection.get_mut().write_all(format!("{answer}\r\n").as_bytes()).await.is_err() {
-            return;
-        }
-        if point == "DATA" && answer.starts_with("354") {
-            while !message.ends_with("\r\n.\r\n") {
-                if connection.read_line(&mut message).await.unwrap_or_default() == 0 {
-                    return;
-                }
-            }
-            AFTER_THE_MESSAGE.clone_into(&mut point);
-            continue;
-        }
-        let mut line = String::new();
-        if connection.read_line(&mut line).await.unwrap_or_default() == 0 {
-            return;
-        }
-        point = line.split(' ').next().unwrap().trim().to_owned();
-        heard.lock().unwrap().push(line.trim().to_owned());
-    }
-}
-
-fn welcome(candidate: &str) -> Job {
-    let payload = json!({
-        "candidate_id": candidate, "to": "ada@example.org", "name": "Ada", "language": "en",
-    });
+pub(crate) fn welcome(to: &str) -> Job {
+    let payload = json!({ "candidate_id": "c-1", "to": to, "name": "Ada", "language": "en" });
     Job::with_payload("welcome-email", &payload)
 }
 
 /// Sends one e-mail through a server with a fault; what became of the job.
 async fn check(point: &'static str, fault: Fault, expected: State) {
     let server = MailServer::start(&[(point, fault)]).await;
-    let (rig, job) = (server.rig(), welcome("c-1"));
+    let (rig, job) = (rig(&server), welcome("ada@example.org"));
     let reported = rig.deliver_within(TIME, &[job.record("1")]).await;
     let entry = rig.entry(&job).unwrap();
     assert_eq!(entry.state, expected, "{point} {fault:?}: {:?}", entry.error);
@@ -141,14 +50,14 @@ async fn check(point: &'static str, fault: Fault, expected: State) {
 #[tokio::test]
 async fn an_email_is_sent_with_the_jobs_id() {
     let server = MailServer::start(&[]).await;
-    let (rig, job) = (server.rig(), welcome("c-1"));
+    let (rig, job) = (rig(&server), welcome("ada@example.org"));
     assert_eq!(rig.deliver(&[job.record("1")]).await.unwrap(), [""; 0]);
     let entry = rig.entry(&job).unwrap();
     assert_eq!(entry.state, State::Succeeded, "{:?}", entry.error);
     let [message] = &server.taken()[..] else { panic!("{:?}", server.taken()) };
     assert!(message.contains(&format!("Message-ID: <{}@relevo.example>\r\n", job.id)), "{message}");
     assert!(message.contains("\r\nTo: Ada <ada@example.org>\r\n"), "{message}");
-    let heard = server.heard.lock().unwrap().clone();
+    let heard = server.heard();
     assert!(heard.contains(&"MAIL FROM:<hello@relevo.example>".to_owned()), "{heard:?}");
     assert!(heard.contains(&"RCPT TO:<ada@example.org>".to_owned()), "{heard:?}");
     let result = entry.result.unwrap();
@@ -169,7 +78,7 @@ async fn until_the_message_begins_nothing_has_happened() {
 async fn an_address_that_the_server_quotes_is_not_kept() {
     let answer = "550 5.1.1 <Ada@Example.org>: no such user, ada@example.org";
     let server = MailServer::start(&[("RCPT", Fault::Answers(answer))]).await;
-    let (rig, job) = (server.rig(), welcome("c-1"));
+    let (rig, job) = (rig(&server), welcome("ada@example.org"));
     rig.deliver(&[job.record("1")]).await.unwrap();
     let error = format!("{:?}", rig.entry(&job).unwrap().error);
     assert!(error.contains("<(the recipient)>: no such user, (the recipient)"), "{error}");
@@ -198,7 +107,7 @@ async fn after_the_message_an_answer_that_does_not_come_is_a_persons_to_find_out
 #[tokio::test]
 async fn a_server_that_does_not_say_good_bye_costs_no_time() {
     let server = MailServer::start(&[("QUIT", Fault::Hangs)]).await;
-    let (rig, job) = (server.rig(), welcome("c-1"));
+    let (rig, job) = (rig(&server), welcome("ada@example.org"));
     let start = std::time::Instant::now();
     assert_eq!(rig.deliver(&[job.record("1")]).await.unwrap(), [""; 0]);
     assert_eq!(rig.state(&job), Some(State::Succeeded));
@@ -212,11 +121,11 @@ async fn nobody_who_listens_is_no_reason_to_give_up_and_no_server_is() {
         ("SMTP_URL", &format!("smtp://127.0.0.1:{port}?tls=none")),
         ("EMAIL_FROM", "hello@relevo.example"),
     ]);
-    let job = welcome("c-1");
+    let job = welcome("ada@example.org");
     assert_eq!(rig.deliver(&[job.record("1")]).await.unwrap(), ["1"]);
     assert_eq!(rig.state(&job), Some(State::Queued));
 
-    let (rig, job) = (Rig::configured(&[]), welcome("c-1"));
+    let (rig, job) = (Rig::configured(&[]), welcome("ada@example.org"));
     assert_eq!(rig.deliver(&[job.record("1")]).await.unwrap(), [""; 0]);
     assert_eq!(rig.state(&job), Some(State::Failed));
     let letter = rig.letters().pop().unwrap();
@@ -230,17 +139,17 @@ async fn a_password_is_not_told_to_a_server_without_tls() {
         ("SMTP_URL", &format!("smtp://user:hunter2@127.0.0.1:{}", server.port)),
         ("EMAIL_FROM", "hello@relevo.example"),
     ]);
-    let job = welcome("c-1");
+    let job = welcome("ada@example.org");
     assert_eq!(rig.deliver(&[job.record("1")]).await.unwrap(), ["1"]);
     assert_eq!(rig.state(&job), Some(State::Queued));
-    let heard = server.heard.lock().unwrap().clone();
+    let heard = server.heard();
     assert!(heard.iter().all(|line| line.starts_with("EHLO") || line == "QUIT"), "{heard:?}");
 }
 
 #[tokio::test]
 async fn twenty_copies_are_one_email() {
     let server = MailServer::start(&[]).await;
-    let (rig, job) = (server.rig(), welcome("c-1"));
+    let (rig, job) = (rig(&server), welcome("ada@example.org"));
     let records: Vec<_> = (0..20).map(|number| job.record(&number.to_string())).collect();
     let (first, second) = records.split_at(10);
     let (first, second) = tokio::join!(rig.deliver(first), rig.deliver(second));
@@ -257,7 +166,7 @@ async fn twenty_copies_are_one_email() {
 #[tokio::test]
 async fn an_email_that_is_held_is_not_sent_by_any_other_copy() {
     let server = MailServer::start(&[(AFTER_THE_MESSAGE, Fault::Closes)]).await;
-    let (rig, job) = (server.rig(), welcome("c-1"));
+    let (rig, job) = (rig(&server), welcome("ada@example.org"));
     for number in 0..3 {
         assert_eq!(rig.deliver(&[job.record(&number.to_string())]).await.unwrap(), [""; 0]);
     }
@@ -268,6 +177,6 @@ async fn an_email_that_is_held_is_not_sent_by_any_other_copy() {
         .filter(|letter| letter.attribute("reason") == Some("interrupted"))
         .count();
     assert_eq!(reasons, 3);
-    let data = server.heard.lock().unwrap().iter().filter(|line| *line == "DATA").count();
+    let data = server.heard().iter().filter(|line| *line == "DATA").count();
     assert_eq!(data, 1);
 }

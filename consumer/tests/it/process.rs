@@ -12,7 +12,7 @@ use crate::rig::Job;
 const ROOT: &str = "Root=1-5759e988-bd862e3fe1be46a994272793";
 
 /// Hands out one batch; everything else is answered with success.
-async fn server(batch: Value) -> FakeAws {
+pub(crate) async fn server(batch: Value) -> FakeAws {
     let is_handed_out = AtomicBool::default();
     let reply = FakeAws::start(move |request| {
         if !request.line.starts_with("GET /2018-06-01/runtime/invocation/next") {
@@ -26,7 +26,7 @@ async fn server(batch: Value) -> FakeAws {
     reply.await.unwrap()
 }
 
-fn program(server: &FakeAws) -> Command {
+pub(crate) fn program(server: &FakeAws) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_consumer"));
     command.env_clear().stdout(Stdio::null()).envs([
         ("QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"),

@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::Unsent;
+use super::line_by_line::LineByLine;
 use crate::handler::JobError;
 
 /// "Start mail input", the answer to `DATA`.
@@ -118,26 +119,35 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, JobError> {
-        let ServerUrl { host, port, security, login } = &self.url;
-        let hello = ClientId::default();
-        let tls = match security {
-            Security::Tls => Some(self.tls().map_err(judge)?),
-            Security::StartTls | Security::None => None,
-        };
-        let address = (host.as_str(), *port);
-        let connected = AsyncSmtpConnection::connect_tokio1(address, None, &hello, tls, None).await;
-        let mut connection = connected.map_err(judge)?;
-        if *security == Security::StartTls {
-            let tls = self.tls().map_err(judge)?;
-            connection.starttls(tls, &hello).await.map_err(judge)?;
-        }
-        if let Some((user, password)) = login {
+        let mut connection = self.open().await?;
+        if let Some((user, password)) = &self.url.login {
             let credentials = Credentials::new(user.clone(), password.clone());
             let login = connection.auth(DEFAULT_MECHANISMS, &credentials).await;
             // A password that was changed is no fault of the message's.
             login.map_err(JobError::retryable)?;
         }
         Ok(connection)
+    }
+
+    /// A connection that is protected as the URL says.
+    async fn open(&self) -> Result<AsyncSmtpConnection, JobError> {
+        let ServerUrl { host, port, security, .. } = &self.url;
+        let (address, hello) = ((host.as_str(), *port), ClientId::default());
+        let tls = match security {
+            Security::Tls => Some(self.tls().map_err(judge)?),
+            Security::None => None,
+            Security::StartTls => {
+                let stream = LineByLine::connect(address).await.map_err(JobError::retryable)?;
+                let stream = Box::new(stream);
+                let opened = AsyncSmtpConnection::connect_with_transport(stream, &hello).await;
+                let (mut connection, tls) = (opened.map_err(judge)?, self.tls().map_err(judge)?);
+                // A server without TLS is no fault of the message's either.
+                connection.starttls(tls, &hello).await.map_err(JobError::retryable)?;
+                return Ok(connection);
+            }
+        };
+        let opened = AsyncSmtpConnection::connect_tokio1(address, None, &hello, tls, None).await;
+        opened.map_err(judge)
     }
 
     fn tls(&self) -> Result<TlsParameters, Error> {
