@@ -51,13 +51,16 @@ impl Handlers {
     ///
     /// What the handler said, see [`crate::handler`].
     pub async fn run(&self, job: &Job, context: &JobContext) -> Result<Option<String>, JobError> {
-        Ok(match job {
+        let result = match job {
             #[cfg(feature = "probe")]
             Job::Probe(probe) => to_json(&probe::run(probe, context).await?),
             Job::Report(report) => to_json(&report::run(report, context).await?),
             Job::Webhook(webhook) => to_json(&self.webhooks.deliver(webhook, context).await?),
             Job::WelcomeEmail(email) => to_json(&self.welcome_emails.send(email, context).await?),
-        })
+        };
+        #[cfg(feature = "probe")]
+        probe::after(job);
+        Ok(result)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shared::jobs::{Probe, Step};
-use shared::{JobId, Timestamp};
+use shared::{Job, JobId, Timestamp};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
@@ -157,4 +157,15 @@ pub(super) async fn run(probe: &Probe, context: &JobContext) -> Result<Answer, J
         Step::Exit => std::process::exit(9),
     }
     Ok(Answer { attempt: context.attempt, filler })
+}
+
+/// Panics if an e-mail has been sent to somebody who is called `panics-…`: a
+/// handler that goes wrong when its work is done.
+#[expect(clippy::panic, reason = "that is what the recipient asks for")]
+pub(super) fn after(job: &Job) {
+    if let Job::WelcomeEmail(email) = job
+        && email.to.starts_with("panics-")
+    {
+        panic!("panicked as asked, after the e-mail");
+    }
 }

@@ -180,3 +180,21 @@ async fn an_email_that_is_held_is_not_sent_by_any_other_copy() {
     let data = server.heard().iter().filter(|line| *line == "DATA").count();
     assert_eq!(data, 1);
 }
+
+#[tokio::test]
+async fn twenty_copies_of_an_email_whose_handler_panics_after_the_send_are_one_email() {
+    let server = MailServer::start(&[]).await;
+    let (rig, job) = (rig(&server), welcome("panics-ada@example.org"));
+    for batch in 0..4 {
+        let records: Vec<_> = (0..5).map(|copy| job.record(&format!("{batch}-{copy}"))).collect();
+        assert_eq!(rig.deliver(&records).await.unwrap(), [""; 0]);
+    }
+    assert_eq!(server.taken().len(), 1);
+    let entry = rig.entry(&job).unwrap();
+    assert_eq!(entry.state, State::Held);
+    let error = format!("{:?}", entry.error);
+    assert!(error.contains("panicked as asked, after the e-mail"), "{error}");
+    let letters = rig.letters();
+    assert_eq!(letters.len(), 20, "none of them vanished");
+    assert!(letters.iter().all(|letter| letter.attribute("reason") == Some("interrupted")));
+}

@@ -53,7 +53,8 @@ pub struct Emulator {
 
 impl Emulator {
     /// Starts the emulator on `port`, or on a free one, and waits until it answers.
-    /// Its functions find AWS at `functions_endpoint`, or there as well.
+    /// Its functions find AWS at `functions_endpoint`, or there as well, and trust
+    /// this `authority` (PEM) alone, or what they trust by themselves.
     ///
     /// # Errors
     ///
@@ -62,6 +63,7 @@ impl Emulator {
         tools: &Tools,
         port: Option<u16>,
         functions_endpoint: Option<&str>,
+        authority: Option<&str>,
     ) -> Result<Self> {
         let port = choose(port)?;
         let functions_endpoint =
@@ -71,7 +73,7 @@ impl Emulator {
             .tempdir()
             .context("could not create a temporary folder")?
             .keep(); // from here on the watchdog's to remove
-        let mut server = match serve(tools, port, &functions_endpoint, &state) {
+        let mut server = match serve(tools, port, &functions_endpoint, authority, &state) {
             Ok(server) => server,
             Err(error) => {
                 let _ = fs::remove_dir_all(&state);
@@ -172,9 +174,16 @@ fn log_file(state: &Path) -> PathBuf {
 /// Starts the server in a process group of its own, with an environment that
 /// holds nothing of ours: its functions inherit it, and on AWS they would not
 /// see our proxies and credentials either.
-fn serve(tools: &Tools, port: u16, functions_endpoint: &str, state: &Path) -> Result<Child> {
+fn serve(
+    tools: &Tools,
+    port: u16,
+    functions_endpoint: &str,
+    authority: Option<&str>,
+    state: &Path,
+) -> Result<Child> {
     let log = File::create(log_file(state))?;
-    let child = Command::new(tools.path("python"))
+    let mut command = Command::new(tools.path("python"));
+    command
         .args(["-c", LAUNCH])
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -198,9 +207,13 @@ fn serve(tools: &Tools, port: u16, functions_endpoint: &str, state: &Path) -> Re
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        .process_group(0)
-        .spawn()?;
-    Ok(child)
+        .process_group(0);
+    if let Some(authority) = authority {
+        let file = state.join("authority.pem");
+        fs::write(&file, authority)?;
+        command.env("SSL_CERT_FILE", file);
+    }
+    Ok(command.spawn()?)
 }
 
 fn watch(server: &Child, state: &Path) -> std::io::Result<Watchdog> {

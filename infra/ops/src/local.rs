@@ -66,10 +66,14 @@ impl Local {
         functions::build(workspace, &tools, options.profile, &folder, progress).await?;
 
         let step = progress.step("Emulator");
-        let emulator = Emulator::start(&tools, options.port, options.functions_endpoint).await?;
+        let receivers = Receivers::start(&tools)?;
+        // Tests send e-mails over TLS. Who tries things out may want to reach the
+        // rest of the world, and needs the system's authorities for that.
+        let authority = (options.profile == Profile::EndToEnd).then(|| receivers.authority());
+        let emulator =
+            Emulator::start(&tools, options.port, options.functions_endpoint, authority).await?;
         step.done(&emulator.endpoint());
         let step = progress.step("Stack, from infra/template.yaml");
-        let receivers = Receivers::start(&tools)?;
         let theirs = receivers.parameters();
         let stack =
             deploy(&emulator, &tools, &template, STACK, &theirs, options.parameters).await?;

@@ -23,6 +23,7 @@ import datetime
 import http.server
 import ipaddress
 import json
+import logging
 import os
 import secrets
 import ssl
@@ -30,7 +31,7 @@ import sys
 import tempfile
 import threading
 
-from aiosmtpd.smtp import SMTP
+from aiosmtpd.smtp import SMTP, AuthResult
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -44,6 +45,7 @@ LOCK = threading.Lock()
 OLD_SECRET, SECRET = (
     "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode() for _ in range(2)
 )
+LOGIN, PASSWORD = "relevo", secrets.token_urlsafe()
 
 
 def tell(**event):
@@ -100,16 +102,31 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 class Mailbox:
-    async def handle_DATA(self, _server, session, envelope):
+    async def handle_DATA(self, server, session, envelope):
         tell(
             what="mail",
             sender=envelope.mail_from,
             recipients=envelope.rcpt_tos,
             message=envelope.content.decode(),
+            tls=server.transport.get_extra_info("cipher") is not None,
+            login=session.auth_data,
         )
         if any(recipient.startswith("silent-") for recipient in envelope.rcpt_tos):
             await asyncio.sleep(3600)
         return "250 taken"
+
+
+def authenticate(_server, _session, _envelope, _mechanism, data):
+    is_right = (data.login, data.password) == (LOGIN.encode(), PASSWORD.encode())
+    return AuthResult(success=is_right, handled=False, auth_data=LOGIN)
+
+
+async def serve_mail(ssl=None, **options):
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: SMTP(Mailbox(), hostname="mail.localhost", **options), HOST, 0, ssl=ssl
+    )
+    return server.sockets[0].getsockname()[1]
 
 
 def serve_http(context=None):
@@ -120,37 +137,48 @@ def serve_http(context=None):
     return server.server_address[1]
 
 
-def nobodys_certificate():
-    """TLS with a certificate that only this server itself vouches for."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), False
+class Authority:
+    """Vouches for servers on this machine, for those who were told of it."""
+
+    def __init__(self):
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Relevo's receivers")])
+        self.certificate = self.sign(self.name, self.key, x509.BasicConstraints(True, None))
+
+    def sign(self, subject, key, extension):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(extension, True)
+            .sign(self.key, hashes.SHA256())
         )
-        .sign(key, hashes.SHA256())
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(certificate.public_bytes(serialization.Encoding.PEM))
-        file.write(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
+
+    def vouch_for(self, name):
+        """TLS for the server of this name."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self.sign(x509.Name([]), key, x509.SubjectAlternativeName([name]))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(certificate.public_bytes(serialization.Encoding.PEM))
+            file.write(
+                key.private_bytes(
+                    serialization.Encoding.PEM,
+                    serialization.PrivateFormat.PKCS8,
+                    serialization.NoEncryption(),
+                )
             )
-        )
-        file.flush()
-        context.load_cert_chain(file.name)
-    return context
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+    def pem(self):
+        return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def end_with_stdin():
@@ -160,12 +188,23 @@ def end_with_stdin():
 
 async def main():
     threading.Thread(target=end_with_stdin, daemon=True).start()
-    loop = asyncio.get_running_loop()
-    mail = await loop.create_server(lambda: SMTP(Mailbox(), hostname="mail.localhost"), HOST, 0)
+    # It warns of what it does itself when somebody logs in.
+    logging.getLogger("mail.log").setLevel(logging.ERROR)
+    authority = Authority()
+    tls = authority.vouch_for(x509.DNSName("localhost"))
+    nobody = Authority().vouch_for(x509.IPAddress(ipaddress.ip_address(HOST)))
     tell(
         http=serve_http(),
-        https=serve_http(nobodys_certificate()),
-        smtp=mail.sockets[0].getsockname()[1],
+        https=serve_http(nobody),
+        smtp=await serve_mail(),
+        # For aiosmtpd only what STARTTLS brought about counts as TLS.
+        smtps=await serve_mail(tls, authenticator=authenticate, auth_require_tls=False),
+        starttls=await serve_mail(
+            tls_context=tls, require_starttls=True, authenticator=authenticate, auth_required=True
+        ),
+        authority=authority.pem(),
+        login=LOGIN,
+        password=PASSWORD,
         secrets=[OLD_SECRET, SECRET],
     )
     await asyncio.Event().wait()

@@ -35,6 +35,11 @@ struct Listens {
     http: u16,
     https: u16,
     smtp: u16,
+    smtps: u16,
+    starttls: u16,
+    authority: String,
+    login: String,
+    password: String,
     secrets: Vec<String>,
 }
 
@@ -94,6 +99,26 @@ impl Receivers {
     #[must_use]
     pub fn url_without_trust(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.listens.https)
+    }
+
+    /// A mail server that speaks TLS from the first byte, and lets the sender log in.
+    #[must_use]
+    pub fn smtps_url(&self) -> String {
+        let Listens { smtps, login, password, .. } = &self.listens;
+        format!("smtps://{login}:{password}@localhost:{smtps}")
+    }
+
+    /// A mail server that takes nothing before `STARTTLS` and a login.
+    #[must_use]
+    pub fn starttls_url(&self) -> String {
+        let Listens { starttls, login, password, .. } = &self.listens;
+        format!("smtp://{login}:{password}@localhost:{starttls}")
+    }
+
+    /// The authority that vouches for these two, as PEM.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.listens.authority
     }
 
     /// Everything that has arrived, in its order.

@@ -70,7 +70,7 @@ async fn engine() -> (Engine, Option<Emulator>) {
         return (Engine::new(endpoint.to_str().unwrap(), &[]), None);
     }
     let tools = Tools::prepare(&Workspace::here(), Progress::Lines).await.unwrap();
-    let emulator = Emulator::start(&tools, None, None).await.unwrap();
+    let emulator = Emulator::start(&tools, None, None, None).await.unwrap();
     (Engine::new(&emulator.endpoint(), &MINISTACK), Some(emulator))
 }
 
