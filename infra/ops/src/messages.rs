@@ -6,8 +6,15 @@ use serde_json::{Map, Value, json};
 
 use crate::stack::Stack;
 
-/// The most messages that SQS takes in one request.
-const BATCH: usize = 10;
+/// The most messages that SQS sends, hides or deletes in one call.
+///
+/// Source: Amazon SQS API reference, `SendMessageBatch` and its kin.
+pub const MOST_ENTRIES: usize = 10;
+
+/// The most messages that SQS gives in one call.
+///
+/// Source: Amazon SQS API reference, `ReceiveMessage`.
+pub const MOST_RECEIVED: i32 = 10;
 
 /// The message that makes a job of this request, under an id of its own.
 ///
@@ -28,7 +35,7 @@ pub fn message(id: &str, request: &str) -> Result<String> {
 ///
 /// One of them was refused, or the queue did not answer.
 pub async fn send_all(stack: &Stack, bodies: &[String]) -> Result<()> {
-    for ten in bodies.chunks(BATCH) {
+    for ten in bodies.chunks(MOST_ENTRIES) {
         let mut batch = stack.sqs.send_message_batch().queue_url(&stack.outputs.queue_url);
         for (position, body) in ten.iter().enumerate() {
             let entry = SendMessageBatchRequestEntry::builder()

@@ -13,6 +13,7 @@ use crate::aws::AwsCli;
 use crate::connection::Connection;
 use crate::emulator::Emulator;
 use crate::logs::Logs;
+use crate::messages::MOST_RECEIVED;
 use crate::outputs::Outputs;
 use crate::queue_attributes::QueueAttributes;
 use crate::tools::Tools;
@@ -216,7 +217,7 @@ impl Stack {
             .sqs
             .receive_message()
             .queue_url(url)
-            .max_number_of_messages(10)
+            .max_number_of_messages(MOST_RECEIVED)
             // Both short, so that others who look at the same queue find theirs soon.
             .wait_time_seconds(0)
             .visibility_timeout(1)

@@ -1,11 +1,7 @@
 //! Cuts what is to be sent into calls that SQS takes.
 
 use super::line::{Content, MOST_BYTES};
-
-/// Entries of one call.
-///
-/// Source: Amazon SQS API reference, `SendMessageBatch`.
-pub(super) const MOST_ENTRIES: usize = 10;
+use crate::messages::MOST_ENTRIES;
 
 /// Cuts `items` into batches, in their order: as few as their sizes allow.
 pub(super) fn cut<T>(items: Vec<T>, content: impl Fn(&T) -> &Content) -> Vec<Vec<T>> {

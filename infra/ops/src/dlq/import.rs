@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
-use super::batch::{MOST_ENTRIES, cut};
+use super::batch::cut;
 use super::line::{self, Content, MOST_BYTES};
 use super::{Desk, Office, dead_letters};
 use crate::ending::Ending;
+use crate::messages::MOST_ENTRIES;
 use crate::output::{Format, Style, print, print_json};
 use crate::target::Target;
 

@@ -7,13 +7,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
 use super::ask::ask;
-use super::batch::MOST_ENTRIES;
 use super::filter::Filter;
 use super::found::{Entries, Summary};
 use super::group::{self, Groups};
 use super::scan::{End, Scan};
 use super::{Desk, Office, dead_letters, ending, say_if_incomplete};
 use crate::ending::Ending;
+use crate::messages::MOST_ENTRIES;
 use crate::output::{Format, Style, print, print_json};
 use crate::target::Target;
 

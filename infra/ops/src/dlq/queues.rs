@@ -12,6 +12,7 @@ use aws_sdk_sqs::types::{
 
 use super::letter::{self, Letter};
 use super::line::Content;
+use crate::messages::MOST_RECEIVED;
 use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 
@@ -66,7 +67,7 @@ impl Queues {
             .client
             .receive_message()
             .queue_url(&self.dead_letters)
-            .max_number_of_messages(10)
+            .max_number_of_messages(MOST_RECEIVED)
             .wait_time_seconds(LOOK_FOR)
             .visibility_timeout(seconds(hidden_for))
             .message_attribute_names("All")

@@ -13,10 +13,10 @@ use futures::future::{BoxFuture, Shared, join_all};
 use futures::{StreamExt, stream};
 use tokio::time::{sleep, timeout};
 
-use super::batch::MOST_ENTRIES;
 use super::dead_letters;
 use super::letter::Letter;
 use super::queues::{Queues, Refused};
+use crate::messages::MOST_ENTRIES;
 
 /// Calls that are made side by side.
 const CALLS: usize = 8;

@@ -15,11 +15,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::answer::{Answer, Verdict};
 use super::{Event, record};
 use crate::mapping::Mapping;
+use crate::messages::{MOST_ENTRIES, MOST_RECEIVED};
 use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
-
-/// The most messages of one receive, and of one deletion.
-const TEN: usize = 10;
 
 /// SQS's limit for a long poll, in seconds.
 const LONG_POLL: i32 = 20;
@@ -136,7 +134,7 @@ impl Poller {
     async fn gather(&self, tell: impl Fn(&Event) -> Result<()>) -> Result<Batch> {
         // What nobody can run is not received: each receive counts.
         self.wait_for_the_consumer(tell).await?;
-        let size = usize::try_from(self.mapping.batch_size).unwrap_or(TEN);
+        let size = usize::try_from(self.mapping.batch_size).unwrap_or(MOST_ENTRIES);
         let window = Duration::from_secs(self.mapping.window);
         let mut messages = Vec::new();
         while messages.is_empty() {
@@ -154,11 +152,12 @@ impl Poller {
     }
 
     async fn receive(&self, most: usize, wait: i32) -> Result<Vec<Message>> {
+        let most = i32::try_from(most).unwrap_or(MOST_RECEIVED).min(MOST_RECEIVED);
         let received = self
             .sqs
             .receive_message()
             .queue_url(&self.queue_url)
-            .max_number_of_messages(i32::try_from(most.min(TEN)).unwrap_or(1))
+            .max_number_of_messages(most)
             .wait_time_seconds(wait)
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All")
@@ -210,7 +209,7 @@ impl Poller {
     /// Deletes what is done. What could not be deleted comes back, and is a
     /// duplicate then.
     async fn delete(&self, done: &[&Message]) -> Result<()> {
-        for ten in done.chunks(TEN) {
+        for ten in done.chunks(MOST_ENTRIES) {
             let mut batch = self.sqs.delete_message_batch().queue_url(&self.queue_url);
             for (position, message) in ten.iter().enumerate() {
                 let entry = DeleteMessageBatchRequestEntry::builder()

@@ -8,6 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::LOOK_AGAIN;
 use super::proxy::job_id;
+use crate::messages::MOST_RECEIVED;
 use crate::stack::Stack;
 
 /// Requests at the same time.
@@ -36,7 +37,8 @@ pub(super) async fn letters(stack: &Stack) -> Result<HashMap<String, Vec<String>
     let url = &stack.outputs.dead_letter_queue_url;
     let mut letters: HashMap<String, Vec<String>> = HashMap::new();
     loop {
-        let received = stack.sqs.receive_message().queue_url(url).max_number_of_messages(10);
+        let received =
+            stack.sqs.receive_message().queue_url(url).max_number_of_messages(MOST_RECEIVED);
         let received = received.send().await.context("could not read the dead-letter queue")?;
         if received.messages().is_empty() {
             return Ok(letters);
