@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use aws_sdk_sqs::types::{
-    DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
+    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
+    MessageSystemAttributeName, QueueAttributeName,
 };
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -29,6 +30,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// process works on them.
 const MOST_BATCHES: u64 = 10;
 
+/// So long after the consumer's timeout the leases of an invocation are over: the
+/// consumer's own margin of 5 s, and one for the way to it. Where it begins even
+/// later, a copy meets the lease and comes back after it, which costs a receive and
+/// no more.
+const LEASE_MARGIN: Duration = Duration::from_secs(6);
+
 /// Takes messages from one queue to one consumer.
 #[derive(Debug)]
 pub struct Poller {
@@ -40,6 +47,8 @@ pub struct Poller {
     region: String,
     /// How long a received message is nobody else's.
     hidden: Duration,
+    /// After how long the consumer ends an invocation by itself.
+    timeout: Duration,
     client: reqwest::Client,
     watch: String,
     is_ready: AtomicBool,
@@ -75,6 +84,7 @@ impl Poller {
             queue_arn: queue.text(&QueueAttributeName::QueueArn)?.to_owned(),
             region: stack.connection.region()?.to_owned(),
             hidden: Duration::from_secs(queue.number(&QueueAttributeName::VisibilityTimeout)?),
+            timeout: timeout(stack).await?,
             client: reqwest::Client::new(),
             watch: watch.trim_end_matches('/').to_owned(),
             is_ready: AtomicBool::new(false),
@@ -113,13 +123,22 @@ impl Poller {
                 batch = &mut gathering, if running.len() < most => {
                     let Batch { messages, until } = batch?;
                     for (messages, event) in self.events(messages) {
-                        running.push(self.handle(messages, event, until));
+                        let lost_at = self.lost_at(running.len()).min(until);
+                        running.push(self.handle(messages, event, lost_at));
                     }
                     gathering = Box::pin(self.gather(&tell));
                 }
                 Some(event) = running.next() => tell(&event?)?,
             }
         }
+    }
+
+    /// When an invocation that has no answer will never have one: the consumer was
+    /// replaced meanwhile. Those that are `ahead` of it come first, since `cargo
+    /// lambda watch` runs one at a time.
+    fn lost_at(&self, ahead: usize) -> Instant {
+        let turns = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(1);
+        Instant::now() + self.timeout.saturating_mul(turns) + LEASE_MARGIN
     }
 
     fn events(&self, messages: Vec<Message>) -> Vec<(Vec<Message>, String)> {
@@ -168,14 +187,22 @@ impl Poller {
     }
 
     /// Has one event handled, and deletes what is done.
-    async fn handle(&self, messages: Vec<Message>, event: String, until: Instant) -> Result<Event> {
+    async fn handle(
+        &self,
+        messages: Vec<Message>,
+        event: String,
+        lost_at: Instant,
+    ) -> Result<Event> {
         let records = messages.iter().filter_map(Message::message_id).collect();
-        let verdict = match timeout_at(until, self.invoke(event)).await {
+        let verdict = match timeout_at(lost_at, self.invoke(event)).await {
             Ok(Ok((status, is_error, body))) => {
                 Answer { status, is_error, body: &body }.verdict(&records)
             }
             Ok(Err(error)) => self.unanswered(format!("{error:#}")),
-            Err(_) => self.unanswered("no answer until they are visible again".to_owned()),
+            Err(_) => {
+                self.show_again(&messages).await?;
+                self.unanswered("no answer: the consumer was replaced, or hangs".to_owned())
+            }
         };
         let id = |message: &Message| message.message_id().unwrap_or_default().to_owned();
         let count = messages.len();
@@ -194,6 +221,26 @@ impl Poller {
     fn unanswered(&self, why: String) -> Verdict {
         self.is_ready.store(false, Ordering::Relaxed);
         Verdict::AllFailed { why }
+    }
+
+    /// Makes messages visible of an invocation that was lost, instead of waiting for
+    /// their visibility timeout as Lambda does: nobody who changes code waits for
+    /// six times the consumer's timeout. What could not be shown comes back then.
+    async fn show_again(&self, messages: &[Message]) -> Result<()> {
+        for ten in messages.chunks(MOST_ENTRIES) {
+            let mut batch = self.sqs.change_message_visibility_batch().queue_url(&self.queue_url);
+            for (position, message) in ten.iter().enumerate() {
+                let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
+                    .id(position.to_string())
+                    .receipt_handle(message.receipt_handle().unwrap_or_default())
+                    .visibility_timeout(0)
+                    .build()
+                    .context("could not name a message to show")?;
+                batch = batch.entries(entry);
+            }
+            batch.send().await.context("could not show messages again")?;
+        }
+        Ok(())
     }
 
     async fn invoke(&self, event: String) -> Result<(u16, bool, Vec<u8>)> {
@@ -251,6 +298,17 @@ impl Poller {
         self.is_ready.store(true, Ordering::Relaxed);
         tell(&Event::Ready)
     }
+}
+
+/// After how long the consumer ends an invocation whose deadline it does not know,
+/// as it does not know that of `cargo lambda watch`.
+async fn timeout(stack: &Stack) -> Result<Duration> {
+    const NAME: &str = "FUNCTION_TIMEOUT_SECONDS";
+    let variables = stack.variables(&stack.outputs.consumer).await?;
+    let seconds = variables.get(NAME).and_then(|seconds| seconds.parse().ok());
+    seconds
+        .map(Duration::from_secs)
+        .with_context(|| format!("the consumer's variable {NAME} is no number"))
 }
 
 /// Rounded: a receive waits whole seconds.

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -217,6 +218,41 @@ fn a_message_survives_a_poller_that_is_killed_and_the_mapping_goes_on() {
         // The deployed consumer has it, once the mapping is on again.
         assert_eq!(ended(&stack, &id).await["state"], "succeeded");
         assert!(Mapping::of(&stack).await.unwrap().is_on());
+    });
+}
+
+/// Nobody waits for the visibility timeout after a change, only for the lease.
+#[test]
+fn what_a_replaced_consumer_had_in_hand_comes_back_when_its_lease_is_over() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("poll-lost", &PARAMETERS).await.unwrap();
+        Mapping::of(&stack).await.unwrap().switch_off(&stack).await.unwrap();
+        hide(&stack, 3600).await;
+        let watched = Watched::start(|records| {
+            let is_first = records[0]["attributes"]["ApproximateReceiveCount"] == "1";
+            if is_first { Answer::Never } else { Answer::Body(Value::Null) }
+        })
+        .await;
+        let poller = Poller::new(&stack, &watched.url).await.unwrap();
+        let told = Told::default();
+        let following = poller.follow(|event| {
+            if let Event::Batch { records, back, .. } = event {
+                told.lock().unwrap().push((*records, back.clone()));
+            }
+            Ok(())
+        });
+        send_all(&stack, &["in hand".to_owned()]).await.unwrap();
+        let start = Instant::now();
+        tokio::select! {
+            ended = following => panic!("it ended: {ended:?}"),
+            empty = stack.wait_until_queue_is_empty(PATIENCE) => empty.unwrap(),
+        }
+        let took = start.elapsed();
+        let told = told.lock().unwrap().clone();
+        assert_eq!((told.len(), told[0].0, told[0].1.len()), (2, 1, 1), "{told:?}");
+        assert_eq!(told[1], (1, vec![]));
+        // The timeout of 10 s, and 5 s that leases are longer.
+        assert!(took > Duration::from_secs(15), "{took:?}");
     });
 }
 
