@@ -8,14 +8,14 @@ use crate::output;
 /// How to use them.
 pub const HELP: &str = "\
 Examples:
-  source <(cargo ops completions bash)
-  cargo ops completions bash >> ~/.bash_completion
-  cargo ops completions zsh > ~/.zfunc/_cargo-ops
-  cargo ops completions fish > ~/.config/fish/completions/cargo-ops.fish
+  cargo ops completions bash > ~/.cargo-ops.bash
+  cargo ops completions zsh > ~/.cargo-ops.zsh
+  cargo ops completions fish > ~/.config/fish/conf.d/cargo-ops.fish
 
-In bash, source it after cargo's own completions, which go on to work. In zsh, the
-folder must be in fpath before compinit, and cargo's completions find it there. In fish,
-source it after cargo's.";
+For bash, put `source ~/.cargo-ops.bash` at the end of ~/.bashrc; for zsh, put
+`source ~/.cargo-ops.zsh` at the end of ~/.zshrc, behind `compinit`; fish reads that
+folder by itself. Then `cargo ops` completes in new shells; cargo's own completions, if
+there are any, go on to work.";
 
 /// Bash completes by the first word, which is cargo's.
 const BASH: &str = r#"
@@ -37,8 +37,29 @@ unset _cargo_found
 complete -o bashdefault -o default -F _cargo_and_ops cargo
 "#;
 
-/// Fish lets one command complete as another.
+/// Zsh completes by the first word, too. (Cargo's own completions for zsh would find
+/// ours by their name, but many have not got these.)
+const ZSH: &str = r"
+_cargo_and_ops() {
+    if [[ ${words[2]} == ops ]] && (( CURRENT > 2 )); then
+        shift words
+        (( CURRENT-- ))
+        words[1]=cargo-ops
+        _cargo-ops
+    elif [[ -n $_cargo_before_ops ]]; then
+        $_cargo_before_ops
+    else
+        _default
+    fi
+}
+[[ ${_comps[cargo]} == _cargo_and_ops ]] || typeset -g _cargo_before_ops=${_comps[cargo]}
+compdef _cargo_and_ops cargo
+";
+
+/// Fish lets one command complete as another. (The generator leaves out what
+/// arguments without a name may be.)
 const FISH: &str = r"
+complete -c cargo-ops -n '__fish_seen_subcommand_from completions' -f -a 'bash zsh fish'
 function __cargo_ops_complete
     complete -C (string replace -r '^\s*cargo\s+ops' cargo-ops -- (commandline -cp))
 end
@@ -65,8 +86,7 @@ pub fn print(shell: Shell, command: Command) -> Result<()> {
     let (generator, name, rest) = match shell {
         // Not with a dash: the generator would call one command by two names.
         Shell::Bash => (clap_complete::Shell::Bash, "cargo_ops", BASH),
-        // Cargo's own completions look for a function of this name.
-        Shell::Zsh => (clap_complete::Shell::Zsh, "cargo-ops", ""),
+        Shell::Zsh => (clap_complete::Shell::Zsh, "cargo-ops", ZSH),
         Shell::Fish => (clap_complete::Shell::Fish, "cargo-ops", FISH),
     };
     let mut script = Vec::new();
