@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use clap::Args;
 use tokio::time::sleep;
 
@@ -15,7 +15,7 @@ use crate::output::{Color, Style, print};
 use crate::poll::{self, Poller};
 use crate::progress::Progress;
 use crate::receivers::describe;
-use crate::running::Announcement;
+use crate::running::{Announcement, Ready};
 use crate::up::variables;
 use crate::watch::{self, Watch};
 use crate::workspace::{Workspace, style_of_stdout};
@@ -23,14 +23,22 @@ use crate::workspace::{Workspace, style_of_stdout};
 /// How often it is looked what the emulator and the receivers have to say.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo ops dev                       and in another terminal, for its stack:
+  cargo ops submit --wait events/requests/report.json
+  cargo ops dev --watch-port 9100 --port 4566";
+
 /// What it is called with.
 #[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Dev {
     /// The emulator's port; a free one if it is left out.
     #[arg(long)]
     pub port: Option<u16>,
     /// The port that the functions answer at.
-    #[arg(long, value_name = "PORT", default_value_t = 9000)]
+    #[arg(long, value_name = "PORT", default_value_t = 9000,
+          value_parser = clap::value_parser!(u16).range(1..))]
     pub watch_port: u16,
 }
 
@@ -40,13 +48,16 @@ pub struct Dev {
 ///
 /// One of them could not be started, or has ended.
 pub async fn run(workspace: &Workspace, dev: Dev, progress: Progress) -> Result<Ending> {
-    emulator::choose(Some(dev.watch_port)).with_context(|| {
-        format!("the functions cannot answer at port {}: see --watch-port", dev.watch_port)
-    })?;
-    let announcement = Announcement::reserve(workspace)?;
+    let mut announcement = Announcement::reserve(workspace)?;
+    ensure!(
+        emulator::choose(Some(dev.watch_port)).is_ok(),
+        "the functions cannot answer at port {}, which is in use: name another one with \
+         --watch-port",
+        dev.watch_port
+    );
     let style = style_of_stdout();
     let mut inner_loop = InnerLoop::start(workspace, dev, style, progress).await?;
-    announcement.tell(&inner_loop.local)?;
+    announcement.tell(&Ready::of(&inner_loop.local))?;
     print(&introduction(&inner_loop.local))?;
     inner_loop.follow(style).await?;
     Ok(Ending::Done)

@@ -11,6 +11,7 @@ pub mod completions;
 pub mod connection;
 pub mod cost;
 pub mod demo;
+pub mod detach;
 pub mod dev;
 pub mod dlq;
 pub mod doctor;

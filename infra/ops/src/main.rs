@@ -21,6 +21,7 @@ use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
 use ops::queue::Queue;
+use ops::up::Up;
 use ops::workspace::Workspace;
 use ops::{
     bench, completions, cost, demo, dev, doctor, down, jobs, journal, lint, poll, prove, queue, up,
@@ -44,13 +45,7 @@ enum Command {
     /// Deploys everything into an emulator, sends sample jobs, and checks each promise.
     Demo,
     /// Deploys everything into an emulator and follows the logs until Ctrl-C.
-    Up {
-        /// The emulator's port; a free one if it is left out.
-        #[arg(long)]
-        port: Option<u16>,
-        #[command(flatten)]
-        format: Format,
-    },
+    Up(Up),
     /// Compiles and runs the functions on every change, with all they need, until Ctrl-C.
     Dev(Dev),
     /// Ends the `up` or `dev` that runs on this machine.
@@ -113,7 +108,7 @@ async fn run(command: Command) -> Result<Ending> {
     let (workspace, progress) = (Workspace::here(), Progress::detect());
     match command {
         Command::Demo => demo::run(&workspace, progress).await?,
-        Command::Up { port, format } => up::run(&workspace, port, format.style(), progress).await?,
+        Command::Up(up) => up::run(&workspace, up, progress).await?,
         Command::Dev(dev) => return dev::run(&workspace, dev, progress).await,
         Command::Down => return down::run(&workspace, progress).await,
         Command::Poll(poll) => return poll::run(&workspace, &poll, progress).await,

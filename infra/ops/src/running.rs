@@ -1,9 +1,11 @@
-//! The stack that `cargo ops up` keeps running, as the other commands find it.
+//! The stack that `cargo ops up` or `dev` keeps running, as the other commands
+//! find it.
 //!
 //! It is told in a file of `target/ops`, which the running command holds a lock
 //! on: a file that nobody locks was left by one that is gone.
 
 use std::fs::{self, File, TryLockError};
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -17,15 +19,28 @@ use crate::stack::Stack;
 use crate::tools::Tools;
 use crate::workspace::Workspace;
 
-/// What there is to know of it.
+/// Why another one cannot be.
+pub(crate) const UP_ALREADY: &str =
+    "a stack is up already on this machine: `cargo ops down` ends it";
+
+/// The command that runs it.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Running {
     /// The command's process.
     pub process: i32,
+    /// What it has set up, once that is ready.
+    pub ready: Option<Ready>,
+}
+
+/// What there is to know of a set-up that is ready.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Ready {
     /// Where its emulator answers.
     pub endpoint: String,
     /// Where its API answers.
     pub api: String,
+    /// A webhook's receiver that is busy at first.
+    pub receiver: String,
     /// The stack's name.
     pub stack: String,
     /// What the stack is made of.
@@ -35,8 +50,9 @@ pub struct Running {
 /// Tells the others, for as long as it lives.
 #[derive(Debug)]
 pub struct Announcement {
-    path: PathBuf,
-    _lock: File,
+    /// Locked. Never removed: whoever opens it just then would lock a file that
+    /// nobody else finds.
+    file: File,
 }
 
 impl Announcement {
@@ -48,17 +64,20 @@ impl Announcement {
     pub fn reserve(workspace: &Workspace) -> Result<Self> {
         let path = path(workspace);
         fs::create_dir_all(workspace.scratch()).context("could not create target/ops")?;
-        let what = || format!("could not write {}", path.display());
-        let lock = File::options().create(true).truncate(false).write(true).open(&path);
-        let lock = lock.with_context(what)?;
-        match lock.try_lock() {
-            Ok(()) => lock.set_len(0).with_context(what)?,
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.with_context(|| format!("could not write {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                bail!("a stack is up already on this machine: `cargo ops down` ends it")
+                bail!(UP_ALREADY)
             }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(what),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("could not lock {}", path.display()));
+            }
         }
-        Ok(Self { path, _lock: lock })
+        let mut announcement = Self { file };
+        announcement.write(None)?;
+        Ok(announcement)
     }
 
     /// Tells of a set-up that is ready.
@@ -66,44 +85,68 @@ impl Announcement {
     /// # Errors
     ///
     /// The file could not be written.
-    pub fn tell(&self, local: &Local) -> Result<()> {
-        let running = Running {
-            process: std::process::id().try_into().context("no process has such a number")?,
-            endpoint: local.emulator.endpoint(),
-            api: local.stack.api.base().to_owned(),
-            stack: local.stack.name.clone(),
-            outputs: local.stack.outputs.clone(),
-        };
-        let text = serde_json::to_vec(&running).context("could not write down the stack")?;
-        fs::write(&self.path, text)
-            .with_context(|| format!("could not write {}", self.path.display()))
+    pub fn tell(&mut self, ready: &Ready) -> Result<()> {
+        self.write(Some(ready.clone()))
+    }
+
+    fn write(&mut self, ready: Option<Ready>) -> Result<()> {
+        let process = std::process::id().try_into().context("no process has such a number")?;
+        let text = serde_json::to_vec(&Running { process, ready });
+        let text = text.context("could not write down the stack")?;
+        let file = &mut self.file;
+        file.rewind()
+            .and_then(|()| file.set_len(0))
+            .and_then(|()| file.write_all(&text))
+            .context("could not write to target/ops")
     }
 }
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        // What is left if this fails is not locked, and so not believed.
-        let _ = fs::remove_file(&self.path);
+        // So that nobody who comes next is taken for this process.
+        let _ = self.file.set_len(0);
     }
 }
 
 impl Running {
-    /// The one that is up, if one is.
+    /// The one that is there, if one is.
     ///
     /// # Errors
     ///
-    /// What is told of it cannot be read, or it is not ready yet.
+    /// What is told of it cannot be read.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>> {
         let path = path(workspace);
         if !is_locked(&path)? {
             return Ok(None);
         }
         let text = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
-        // Empty until it is ready.
-        let running = serde_json::from_slice(&text).context(
-            "a stack is being set up on this machine: wait until `cargo ops up` is ready",
-        )?;
+        let running = serde_json::from_slice(&text)
+            .context("a stack begins to be set up on this machine just now: try again")?;
         Ok(Some(running))
+    }
+
+    /// What it has set up.
+    ///
+    /// # Errors
+    ///
+    /// It is not ready yet.
+    pub fn ready(self) -> Result<Ready> {
+        self.ready
+            .context("a stack is being set up on this machine: wait until `cargo ops up` is ready")
+    }
+}
+
+impl Ready {
+    /// What is told of a machine that is set up.
+    #[must_use]
+    pub fn of(local: &Local) -> Self {
+        Self {
+            endpoint: local.emulator.endpoint(),
+            api: local.stack.api.base().to_owned(),
+            receiver: local.receivers.url("/busy-twice"),
+            stack: local.stack.name.clone(),
+            outputs: local.stack.outputs.clone(),
+        }
     }
 
     /// Its stack, with clients.

@@ -44,7 +44,7 @@ impl Target {
                 let tools = Tools::prepare(workspace, progress).await?;
                 Stack::open(&tools, connection, name).await?
             }
-            None => self.running(workspace)?.open(workspace)?,
+            None => self.running(workspace)?.ready()?.open(workspace)?,
         };
         if let Some(token) = &self.token {
             stack.api = stack.api.called_by(Caller::Token(token.clone()));

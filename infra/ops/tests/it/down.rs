@@ -1,9 +1,10 @@
-//! `cargo ops down`, where something else is up in its place.
+//! `cargo ops down` and `up --detach`, where something else is up in their place.
 
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use ops::detach::until_ready;
 use ops::down;
 use ops::ending::Ending;
 use ops::progress::Progress;
@@ -14,39 +15,96 @@ use serde_json::json;
 
 use crate::support::run;
 
+/// A workspace in which nothing is up.
+fn workspace() -> (tempfile::TempDir, Workspace) {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::at(folder.path());
+    fs::create_dir_all(workspace.scratch()).unwrap();
+    (folder, workspace)
+}
+
+/// Holds the lock that `cargo ops up` would hold, and does what `script` says; it
+/// finds what it has to tell in `$1`, and where in `$2`.
+fn up(workspace: &Workspace, script: &str) -> Command {
+    let outputs = json!({
+        "api_id": "", "api_url": "", "queue_url": "", "dead_letter_queue_url": "",
+        "table_name": "", "alarm_topic": "", "producer": "", "consumer": "",
+    });
+    let ready = json!({
+        "endpoint": "http://127.0.0.1:1", "api": "", "receiver": "", "stack": "relevo",
+        "outputs": outputs,
+    });
+    let file = workspace.scratch().join("up.json");
+    let mut up = Command::new("flock");
+    up.args(["--no-fork".as_ref(), file.as_os_str()])
+        .args(["sh", "-c", script, "up"])
+        .arg(ready.to_string())
+        .arg(file);
+    up
+}
+
+const BEGINS: &str = r#"echo "{\"process\":$$}" >"$2"; "#;
+
+const IS_READY: &str = r#"echo "{\"process\":$$,\"ready\":$1}" >"$2"; "#;
+
 #[test]
 fn down_ends_what_is_up_and_waits_until_it_is_gone() {
     run(async {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = Workspace::at(folder.path());
+        let (_folder, workspace) = workspace();
         // Nothing is up, and that is fine.
         let ending = down::run(&workspace, Progress::Lines).await.unwrap();
         assert_eq!(ending, Ending::Done);
 
-        // It holds the lock that the running command would hold.
-        fs::create_dir_all(workspace.scratch()).unwrap();
-        let file = workspace.scratch().join("up.json");
-        let mut up = Command::new("flock")
-            .args(["--no-fork".as_ref(), file.as_os_str()])
-            .args(["sleep", "60"])
-            .spawn()
+        // Also what is not ready yet, and what was stopped by Ctrl-Z.
+        for script in [BEGINS, IS_READY, &format!("{IS_READY} kill -STOP $$;")] {
+            let mut up = up(&workspace, &format!("{script} exec sleep 60")).spawn().unwrap();
+            let process: i32 = up.id().try_into().unwrap();
+            eventually(Duration::from_secs(20), "it is up", async || {
+                // What the one before has left tells of another process.
+                let there = Running::find(&workspace).ok().flatten();
+                Ok(there.filter(|there| there.process == process))
+            })
+            .await
             .unwrap();
-        let outputs = json!({
-            "api_id": "", "api_url": "", "queue_url": "", "dead_letter_queue_url": "",
-            "table_name": "", "alarm_topic": "", "producer": "", "consumer": "",
-        });
-        let told = json!({
-            "process": up.id(), "endpoint": "http://127.0.0.1:1", "api": "", "stack": "relevo",
-            "outputs": outputs,
-        });
-        eventually(Duration::from_secs(20), "it is up", async || {
-            fs::write(&file, told.to_string()).unwrap();
-            Ok(Running::find(&workspace).unwrap())
-        })
-        .await
-        .unwrap();
+            down::run(&workspace, Progress::Lines).await.unwrap();
+            assert!(Running::find(&workspace).unwrap().is_none());
+            assert!(!up.wait().unwrap().success());
+        }
+    });
+}
+
+#[test]
+fn what_is_detached_goes_on_when_it_is_ready() {
+    run(async {
+        let (_folder, workspace) = workspace();
+        let script = format!("{BEGINS} sleep 0.5; {IS_READY} exec sleep 60");
+        let ready = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
+        assert_eq!(ready.unwrap().stack, "relevo");
+        let again = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
+        let said = again.unwrap_err().to_string();
+        assert_eq!(said, "a stack is up already on this machine: `cargo ops down` ends it");
         down::run(&workspace, Progress::Lines).await.unwrap();
         assert!(Running::find(&workspace).unwrap().is_none());
-        assert!(!up.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn what_is_detached_and_fails_says_why() {
+    run(async {
+        let (_folder, workspace) = workspace();
+        let script = format!("{BEGINS} echo building; echo error: no space left >&2; exit 1");
+        let ready = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
+        assert_eq!(ready.unwrap_err().to_string(), "no space left");
+    });
+}
+
+#[test]
+fn whoever_stops_waiting_for_what_is_detached_ends_it() {
+    run(async {
+        let (_folder, workspace) = workspace();
+        let script = format!("{BEGINS} exec sleep 60");
+        let waiting = until_ready(&workspace, up(&workspace, &script), Progress::Lines);
+        assert!(tokio::time::timeout(Duration::from_secs(1), waiting).await.is_err());
+        assert!(Running::find(&workspace).unwrap().is_none());
     });
 }
