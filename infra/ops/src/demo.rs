@@ -13,6 +13,7 @@ use crate::evidence::executions;
 use crate::functions::Profile;
 use crate::local::{Local, Options};
 use crate::messages::{message, send_all};
+use crate::output::print;
 use crate::progress::Progress;
 use crate::stack::Stack;
 use crate::stories::{Row, table};
@@ -35,7 +36,6 @@ const POISON: &str = "this is no job, whoever sent it";
 /// # Errors
 ///
 /// The set-up failed, or something differed from what is promised.
-#[expect(clippy::print_stdout, reason = "the table is what the command is for")]
 pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
     let options = Options {
         profile: Profile::Release,
@@ -48,13 +48,12 @@ pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
     let step = progress.step("Jobs");
     let rows = tell_all(&local, &requests, |title| step.at(title)).await;
     step.done(&format!("{} stories", rows.len()));
-    println!("\n{}\n", table(&rows));
+    print(&format!("\n{}\n", table(&rows)))?;
     let broken: Vec<_> = rows.iter().filter_map(Row::broken).collect();
     if !broken.is_empty() {
         bail!("not as promised: {}", broken.join("; "));
     }
-    println!("All as promised. `cargo ops up` keeps it running; the README says what next.");
-    Ok(())
+    print("All as promised. `cargo ops up` keeps it running; the README says what next.")
 }
 
 /// The samples that the stories send.

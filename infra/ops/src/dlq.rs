@@ -37,6 +37,7 @@ use self::letter::Letter;
 use self::queues::Queues;
 use self::scan::{Bounds, End, Scan, Stop};
 use crate::ending::Ending;
+use crate::output::say;
 use crate::progress::Progress;
 use crate::stack::Stack;
 use crate::target::Target;
@@ -176,13 +177,13 @@ async fn entry_ttl(stack: &Stack) -> Result<Duration> {
 fn say_if_incomplete(end: End, seen: usize) {
     match end {
         End::Complete | End::Found | End::Failed => {}
-        End::Full => eprintln!(
+        End::Full => say(&format!(
             "stopped after {}: SQS lets {} be in flight at once, and there are more; deal with \
              some of these first, then look again",
             dead_letters(seen),
             Bounds::DEFAULT.in_flight
-        ),
-        End::Stopped => eprintln!("stopped after {}: there may be more", dead_letters(seen)),
+        )),
+        End::Stopped => say(&format!("stopped after {}: there may be more", dead_letters(seen))),
     }
 }
 

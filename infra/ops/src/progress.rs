@@ -1,9 +1,11 @@
 //! What is being done, shown on stderr while it is done.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::say;
 
 const SPINNER: &str = "  {spinner} {prefix} {elapsed} {wide_msg:.dim}";
 const BAR: &str = "  {spinner} {prefix} {elapsed} {bar:30} {percent} % {wide_msg:.dim}";
@@ -47,13 +49,6 @@ impl Progress {
         }
         step
     }
-}
-
-/// Not `eprintln!`: a test's output is captured, and a build of minutes would
-/// look like a test that hangs.
-fn say(line: &str) {
-    // Progress that cannot be shown is no reason to stop.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn style(template: &str) -> ProgressStyle {

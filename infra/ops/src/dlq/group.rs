@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::age::age;
 use super::found::Summary;
-use crate::output::{Style, print, print_json, table};
+use crate::output::{Style, print, print_json, table, with_ids};
 
 /// The groups so far.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ pub(super) fn show(groups: &Groups, style: Style) -> Result<()> {
 
 /// The groups, the largest first.
 pub(super) fn rows(groups: &Groups) -> Table {
-    let mut rows = table(["Letters", "Why", "Age", "Error and letter of the oldest"]);
+    let mut rows = with_ids(3, table(["Letters", "Why", "Age", "Error and letter of the oldest"]));
     for group in groups.sorted() {
         let why = format!("{}\n{}", group.reason, group.kind.as_deref().unwrap_or("no kind"));
         let (count, oldest) = (group.count.to_string(), age(group.oldest_age_seconds));

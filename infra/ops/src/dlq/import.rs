@@ -15,7 +15,7 @@ use super::line::{self, Content, MOST_BYTES};
 use super::{Desk, Office, dead_letters};
 use crate::ending::Ending;
 use crate::messages::MOST_ENTRIES;
-use crate::output::{Format, Style, print, print_json};
+use crate::output::{Format, Style, print, print_json, say};
 use crate::target::Target;
 
 pub(super) const EXAMPLES: &str = "\
@@ -62,7 +62,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
             }
         };
         if stopped {
-            eprintln!("{}", sent.so_far());
+            say(&sent.so_far());
             break true;
         }
         step.at(format!("{} of {count}", sent.count));

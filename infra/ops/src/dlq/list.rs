@@ -11,7 +11,7 @@ use super::group::{self, Groups};
 use super::scan::End;
 use super::{Desk, Office, ending, say_if_incomplete};
 use crate::ending::Ending;
-use crate::output::{Format, Style, print, print_json, table};
+use crate::output::{Format, Style, print, print_json, table, with_ids};
 use crate::target::Target;
 
 pub(super) const EXAMPLES: &str = "\
@@ -31,9 +31,9 @@ pub struct Args {
     #[arg(long)]
     group: bool,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
@@ -88,7 +88,7 @@ pub(super) fn show(letters: &[Summary], style: Style) -> Result<()> {
 }
 
 fn rows(letters: &[Summary]) -> Table {
-    let mut rows = table(["Age", "Why", "Job, message", "Error"]);
+    let mut rows = with_ids(2, table(["Age", "Why", "Job, message", "Error"]));
     for letter in letters {
         let attempts = match letter.attempts {
             Some(1) => "\n1 attempt".to_owned(),

@@ -14,7 +14,7 @@ use super::scan::{End, Scan};
 use super::{Desk, Office, dead_letters, ending, say_if_incomplete};
 use crate::ending::Ending;
 use crate::messages::MOST_ENTRIES;
-use crate::output::{Format, Style, print, print_json};
+use crate::output::{Format, Style, print, print_json, say};
 use crate::target::Target;
 
 pub(super) const EXAMPLES: &str = "\
@@ -105,7 +105,7 @@ async fn is_confirmed(scan: &Scan<'_>, letters: &[Summary]) -> Result<bool> {
     for letter in letters {
         groups.add(letter);
     }
-    eprintln!("{}", group::rows(&groups));
+    say(&group::rows(&groups).to_string());
     let wanted = format!("purge {}", letters.len());
     let question = format!("These will be gone for good. Type \"{wanted}\" to delete them:");
     let answer = tokio::select! {

@@ -18,7 +18,7 @@ use super::found::{Entries, Found, INTERRUPTED, Meaning};
 use super::redrive::is_interrupted;
 use super::{Desk, Office, ending, entry_ttl, say_if_incomplete};
 use crate::ending::Ending;
-use crate::output::{Format, Style, print, print_json, table};
+use crate::output::{Format, Style, print, print_json, table, with_ids};
 use crate::target::Target;
 
 pub(super) const EXAMPLES: &str = "\
@@ -201,7 +201,7 @@ fn show(changes: &[Change], style: Style) -> Result<()> {
             print("every entry knows of its dead letter")
         }
         Style::Colored | Style::Plain => {
-            let mut rows = table(["Job", "Its entry said", "It says now", "Reason"]);
+            let mut rows = with_ids(0, table(["Job", "Its entry said", "It says now", "Reason"]));
             for change in changes {
                 let was = change.was.as_deref().unwrap_or("nothing, it was missing");
                 rows.add_row([change.job_id.as_str(), was, &change.is, &change.reason]);

@@ -17,6 +17,7 @@ use super::dead_letters;
 use super::letter::Letter;
 use super::queues::{Queues, Refused};
 use crate::messages::MOST_ENTRIES;
+use crate::output::say;
 
 /// Calls that are made side by side.
 const CALLS: usize = 8;
@@ -92,11 +93,11 @@ pub async fn scan<T>(
 ) -> Result<T> {
     let others = queues.in_flight().await?;
     if others > 0 {
-        eprintln!(
+        say(&format!(
             "{} hidden just now, by somebody who looks at them or by a command that was cut off: \
              not among these",
             dead_letters(others)
-        );
+        ));
     }
     let Bounds { in_flight, hidden_for } = bounds;
     let room = in_flight.saturating_sub(others);
@@ -236,12 +237,12 @@ impl Scan<'_> {
         };
         let left = count - shown;
         if left > 0 {
-            eprintln!(
+            say(&format!(
                 "up to {} could not be given back at once; nothing is lost, and SQS shows them \
                  again within {} s",
                 dead_letters(left),
                 self.hidden_for.as_secs()
-            );
+            ));
         }
     }
 

@@ -11,7 +11,7 @@ use super::ids::Ids;
 use super::job::{Known, State, cell};
 use super::problem::Problem;
 use super::results::close_table;
-use crate::output::{Color, Format, Style, print, print_json};
+use crate::output::{Color, Format, Style, print, print_json, with_ids};
 use crate::progress::Progress;
 use crate::target::Target;
 use crate::workspace::Workspace;
@@ -91,7 +91,7 @@ async fn cancel_one(calls: &Calls, id: Uuid) -> Result<Cancelled> {
 }
 
 fn show(style: Style, told: &[Cancelled]) -> Result<()> {
-    let mut table = close_table(["Job", "State", "What came of it"]);
+    let mut table = with_ids(0, close_table(["Job", "State", "What came of it"]));
     for cancelled in told {
         if style == Style::Json {
             print_json(cancelled)?;

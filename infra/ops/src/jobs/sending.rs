@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::results::close_table;
 use super::send::{Accepted, Stopped, send};
 use super::submit::Submit;
-use crate::output::{Color, Style, print, print_json};
+use crate::output::{Color, Style, print, print_json, with_ids};
 use crate::progress::{Progress, Step};
 
 /// How long a line waits for others to be sent with it.
@@ -190,7 +190,7 @@ impl<'a> Sending<'a> {
 }
 
 fn show(style: Style, outcomes: &[(u64, Result<Accepted, Problem>)]) -> Result<()> {
-    let mut table = close_table(["Line", "Job", "Kind", "What came of it"]);
+    let mut table = with_ids(1, close_table(["Line", "Job", "Kind", "What came of it"]));
     for (line, outcome) in outcomes {
         match style {
             Style::Json => print_json(&document(*line, outcome))?,

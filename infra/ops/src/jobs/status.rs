@@ -9,7 +9,7 @@ use super::follow::AT_ONCE;
 use super::ids::Ids;
 use super::job::Known;
 use super::results::{HEADERS, cells, close_table, document, unknown};
-use crate::output::{Format, Style, print};
+use crate::output::{Format, Style, print, with_ids};
 use crate::progress::Progress;
 use crate::target::Target;
 use crate::workspace::Workspace;
@@ -53,7 +53,7 @@ pub async fn run(workspace: &Workspace, status: &Status, progress: Progress) -> 
     let ids = status.ids.distinct();
     let ask = async |id| anyhow::Ok((id, Known::of(&calls.job(id).await?)?));
     let jobs: Vec<_> = stream::iter(ids).map(ask).buffered(AT_ONCE).try_collect().await?;
-    let mut table = close_table(HEADERS);
+    let mut table = with_ids(0, close_table(HEADERS));
     for (id, known) in &jobs {
         match (style, known) {
             (Style::Json, _) => print(&document(*id, known)?)?,

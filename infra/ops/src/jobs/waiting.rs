@@ -14,7 +14,7 @@ use super::results::{cells, close_table, document};
 use super::sending::Sent;
 use super::watch::ending;
 use crate::ending::Ending;
-use crate::output::{Style, print};
+use crate::output::{Style, print, with_ids};
 use crate::progress::Progress;
 
 /// Jobs that are followed at the same time.
@@ -49,7 +49,8 @@ pub(super) async fn wait(
             }
         });
         let jobs = jobs.await?;
-        let mut table = close_table(["Line", "Job", "State", "Attempt", "What came of it"]);
+        let mut table =
+            with_ids(1, close_table(["Line", "Job", "State", "Attempt", "What came of it"]));
         for (Sent { line, id }, known) in std::iter::zip(window, &jobs) {
             let row = cells(style, *id, known.as_ref());
             table.add_row(std::iter::once(Cell::new(line)).chain(row));

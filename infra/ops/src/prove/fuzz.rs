@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use comfy_table::{Table, presets};
 use tokio::process::Command;
 
+use crate::output::print;
 use crate::process::{self, Finished};
 use crate::progress::{Progress, Step};
 use crate::workspace::Workspace;
@@ -38,7 +39,6 @@ const MEMORY: &str = "-rss_limit_mb=2048";
 ///
 /// The targets could not be built, or one of them failed: the error names the
 /// input.
-#[expect(clippy::print_stdout, reason = "the table is what the command is for")]
 pub async fn run(
     workspace: &Workspace,
     minutes: u64,
@@ -62,8 +62,7 @@ pub async fn run(
         step.done(&format!("{} inputs", figures.tried));
         table.add_row(figures.row(target));
     }
-    println!("\n{table}");
-    Ok(())
+    print(&format!("\n{table}"))
 }
 
 /// Builds all targets; the folder that they are in.

@@ -29,6 +29,7 @@ use crate::emulator;
 use crate::functions::Profile;
 use crate::local::{Local, Options};
 use crate::messages::send_all;
+use crate::output::print;
 use crate::progress::{Progress, Step};
 use crate::stack::Stack;
 use crate::workspace::Workspace;
@@ -73,10 +74,9 @@ struct Soak {
 ///
 /// The set-up failed, or a promise does not hold: the error has the history of
 /// the jobs concerned.
-#[expect(clippy::print_stdout, reason = "the table is what the command is for")]
 pub async fn run(workspace: &Workspace, plan: Plan, progress: Progress) -> Result<()> {
     let report = soak(workspace, plan, progress).await?;
-    println!("\n{}\n", report.table());
+    print(&format!("\n{}\n", report.table()))?;
     ensure!(report.violations().is_empty(), "{}", report.violations().join("\n\n"));
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::dlq::dead_letters;
 use crate::dlq::found::Summary;
-use crate::output::{Style, print, print_json, table};
+use crate::output::{Style, print, print_json, table, with_ids};
 
 /// Counts, and the letters that have to be named.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Tally {
         if self.refused.is_empty() || style == Style::Json {
             return Ok(());
         }
-        let mut rows = table(["Not sent back", "Why"]);
+        let mut rows = with_ids(0, table(["Not sent back", "Why"]));
         for (letter, why) in &self.refused {
             let job = letter.job_id.as_deref().unwrap_or("no job");
             rows.add_row([&format!("{job}\n{}", letter.message_id), why]);
