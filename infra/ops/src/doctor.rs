@@ -18,13 +18,23 @@ use crate::running::Running;
 use crate::target::Target;
 use crate::workspace::Workspace;
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo ops doctor                              this machine, and the stack that is up
+  cargo ops doctor --stack relevo --profile production
+  cargo ops doctor --json | jq -r 'select(.grade == \"problem\").mend'
+
+Exit codes: 0 there is no problem (warnings are none); 1 there is one; 2 it was called
+wrongly.";
+
 /// What it is called with.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Doctor {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// How bad it is.

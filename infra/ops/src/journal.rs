@@ -19,11 +19,19 @@ use crate::workspace::Workspace;
 /// How often the logs are looked at.
 const POLL: Duration = Duration::from_millis(500);
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo ops logs --follow
+  cargo ops logs --job 01a22d88-5297-7c42-8d92-706a06211937
+  cargo ops logs --since 12h --json | jq -r 'select(.level == \"ERROR\").error'
+  cargo ops logs --stack relevo --since 7d --job 01a22d88-5297-7c42-8d92-706a06211937";
+
 /// What it is called with.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Journal {
     /// Only what happened to this job.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = read_id)]
     job: Option<Uuid>,
     /// How far to look back, such as 90s, 10m, 12h or 7d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = how_long)]
@@ -32,9 +40,9 @@ pub struct Journal {
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Shows the lines of both functions in the order of their times.

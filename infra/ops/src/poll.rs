@@ -19,16 +19,26 @@ use crate::progress::Progress;
 use crate::target::Target;
 use crate::workspace::Workspace;
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo lambda watch --invoke-address 127.0.0.1      in one terminal, with a stack that is up
+  cargo ops poll                                     in another
+  cargo ops poll --json --watch http://127.0.0.1:9100
+
+While it runs, the stack's own event source mapping is switched off. `cargo ops dev`
+does all of it.";
+
 /// What it is called with.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Poll {
-    #[command(flatten)]
-    target: Target,
     /// Where `cargo lambda watch` answers.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
     watch: String,
     #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Polls until it is stopped (its future dropped).

@@ -19,7 +19,7 @@ use crate::target::Target;
 use crate::workspace::editor;
 
 pub(super) const EXAMPLES: &str = "\
-Example:
+Examples:
   EDITOR='code --wait' cargo ops dlq edit 01a22d88-5297-7c42-8d92-706a06211937
 
 The job is sent through the API: it is yours, not that of whoever sent the first
@@ -32,9 +32,9 @@ pub struct Args {
     /// The letter's message id, or its job's id, as `dlq list` shows them.
     message: String,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// What a message says, as far as it can be changed.

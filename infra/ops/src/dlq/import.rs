@@ -35,9 +35,9 @@ pub struct Args {
     /// The file, as `dlq export` writes it; `-` for stdin.
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {

@@ -32,15 +32,15 @@ const CALLS: usize = 8;
 /// Which letters to delete.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    #[command(flatten)]
-    filter: Filter,
     /// Does not ask.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {

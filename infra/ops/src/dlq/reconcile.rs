@@ -22,7 +22,7 @@ use crate::output::{Format, Style, print, print_json, table, with_ids};
 use crate::target::Target;
 
 pub(super) const EXAMPLES: &str = "\
-Example:
+Examples:
   cargo ops dlq reconcile      after an outage of the table, before you redrive
 
 It reads every dead letter and writes to entries only. An attempt counts as
@@ -32,9 +32,9 @@ interrupted five minutes after its lease, since clocks differ.";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// An entry that was written.

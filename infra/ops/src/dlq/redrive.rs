@@ -45,8 +45,6 @@ knows whether its effect happened, may run again after this: find that out first
 /// Which letters to send back, and how.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    #[command(flatten)]
-    filter: Filter,
     /// Only shows which letters would be sent.
     #[arg(long)]
     dry_run: bool,
@@ -59,9 +57,11 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Ten calls a second to send and ten to delete, which no account and no

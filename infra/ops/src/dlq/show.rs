@@ -27,9 +27,9 @@ pub struct Args {
     /// The letter's message id, or its job's id, as `dlq list` shows them.
     message: String,
     #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// A letter as a machine reads it.
