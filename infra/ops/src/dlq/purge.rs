@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
@@ -109,7 +109,7 @@ async fn is_confirmed(scan: &Scan<'_>, letters: &[Summary]) -> Result<bool> {
     let wanted = format!("purge {}", letters.len());
     let question = format!("These will be gone for good. Type \"{wanted}\" to delete them:");
     let answer = tokio::select! {
-        answer = ask(&question) => answer?,
+        answer = ask(&question) => answer.context("nothing was deleted")?,
         () = scan.stopped() => return Ok(false),
     };
     match answer {

@@ -6,6 +6,7 @@ use std::process::{Output, Stdio};
 use ops::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 use ops::local::Local;
 use ops::stack::Stack;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 /// A command for a stack; `arguments` begin with the command's name.
@@ -33,6 +34,41 @@ pub(crate) fn bare(arguments: &[&str]) -> Command {
         .kill_on_drop(true)
         .args(arguments);
     command
+}
+
+/// The command at a terminal so wide, where somebody who reads `question` types
+/// `answer`: its exit code, and what is on the screen.
+pub(crate) async fn at_a_terminal(
+    command: &Command,
+    columns: u16,
+    (question, answer): (&str, &str),
+) -> (i32, String) {
+    let command = command.as_std();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let line = format!("stty cols {columns}; exec {}", words.join(" "));
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env_clear()
+        .envs(set)
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut keyboard = terminal.stdin.take().unwrap();
+    let mut reader = terminal.stdout.take().unwrap();
+    let (mut screen, mut is_answered) = (Vec::new(), false);
+    while reader.read_buf(&mut screen).await.unwrap() > 0 {
+        if !is_answered && String::from_utf8_lossy(&screen).contains(question) {
+            keyboard.write_all(answer.as_bytes()).await.unwrap();
+            is_answered = true;
+        }
+    }
+    let status = terminal.wait().await.unwrap();
+    (status.code().unwrap(), String::from_utf8(screen).unwrap())
 }
 
 /// What it wrote to stdout, having ended well.

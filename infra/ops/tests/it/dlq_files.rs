@@ -6,7 +6,7 @@ use std::process::Stdio;
 use ops::stack::Stack;
 use tokio::io::AsyncWriteExt;
 
-use crate::command_line::{ops, refusal, stdout};
+use crate::command_line::{at_a_terminal, ops, refusal, stdout};
 use crate::dead_letters::{assert_shows, depth, message, put_letter, written};
 use crate::support::{PARAMETERS, end_to_end, new_id, report};
 
@@ -76,5 +76,33 @@ fn what_is_exported_and_purged_is_the_same_when_it_is_imported() {
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(told.contains("error: line 2 is no dead letter, and nothing was sent"), "{told}");
         assert_eq!(depth(&stack).await, (3, 0), "(visible, hidden)");
+    });
+}
+
+const QUESTION: &str = "Type \"purge 3\" to delete them:";
+
+#[test]
+fn purge_deletes_only_what_somebody_confirms_by_its_number() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("dlq-purge", &PARAMETERS).await.unwrap();
+        letters(&stack).await;
+        let purge = ops(local, &stack, &["dlq", "purge", "--all"]);
+        for (typed, code, told) in [
+            ("yes\n", 1, "error: nothing was deleted"),
+            ("purge 2\n", 1, "error: nothing was deleted"),
+            ("\n", 1, "error: nothing was deleted"),
+            // The end of what is typed, and Ctrl-C.
+            ("\u{4}", 1, "error: nothing was deleted: nobody answered"),
+            ("\u{3}", 130, QUESTION),
+        ] {
+            let (ended, screen) = at_a_terminal(&purge, 100, (QUESTION, typed)).await;
+            assert_eq!(ended, code, "{typed:?}: {screen}");
+            assert!(screen.contains(told), "{typed:?}: {screen}");
+            assert_eq!(depth(&stack).await, (3, 0), "(visible, hidden) after {typed:?}");
+        }
+        let (ended, screen) = at_a_terminal(&purge, 100, (QUESTION, "purge 3\n")).await;
+        assert_eq!(ended, 0, "{screen}");
+        assert!(screen.contains("3 dead letters deleted"), "{screen}");
+        assert_eq!(depth(&stack).await, (0, 0), "(visible, hidden)");
     });
 }
