@@ -1,10 +1,13 @@
 //! How AWS is reached: an account, or the emulator on this machine.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
 use shared::table::DynamoJobTable;
 
+use crate::complaint::{LOG_IN, complaint};
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 
 /// Region, credentials and address of all the services.
@@ -41,7 +44,15 @@ impl Connection {
         if let Some(region) = region {
             loader = loader.region(Region::new(region.to_owned()));
         }
-        let connection = Self { config: loader.load().await };
+        let mut config = loader.load().await;
+        if let Some(profile) = profile {
+            // The environment's credentials would win, and may be another account's.
+            let region = ProviderConfig::without_region().with_region(config.region().cloned());
+            let provider = ProfileFileCredentialsProvider::builder().configure(&region);
+            let provider = SharedCredentialsProvider::new(provider.profile_name(profile).build());
+            config = config.into_builder().credentials_provider(provider).build();
+        }
+        let connection = Self { config };
         connection.region()?;
         connection.credentials().await?;
         Ok(connection)
@@ -81,10 +92,15 @@ impl Connection {
     ///
     /// Nobody knows.
     pub async fn credentials(&self) -> Result<Credentials> {
-        const MEND: &str = "there are no usable AWS credentials: log in (`aws sso login`, \
-                            `aws configure`), or name another profile with --profile";
-        let provider = self.config.credentials_provider().context(MEND)?;
-        provider.provide_credentials().await.context(MEND)
+        let none = |why: &str| anyhow!("there are no usable AWS credentials: {LOG_IN} ({why})");
+        let provider = self.config.credentials_provider();
+        let provider = provider.ok_or_else(|| none("nobody gives any"))?;
+        provider.provide_credentials().await.map_err(|error| {
+            let why = complaint(&error.into());
+            // What follows is every place that was looked at.
+            let why = why.lines().next().unwrap_or_default();
+            none(why.trim_end_matches(". Attempted:"))
+        })
     }
 
     /// SQS.

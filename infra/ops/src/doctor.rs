@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
+use crate::complaint::complaint;
 use crate::doctor::deployed::Deployed;
 use crate::doctor::machine::Machine;
 use crate::ending::Ending;
@@ -120,7 +121,7 @@ async fn of_the_stack(workspace: &Workspace, target: &Target, progress: Progress
         }
         Err(error) => {
             let mend = "see what it says".to_owned();
-            let found = format!("{error:#}");
+            let found = complaint(&error);
             vec![Finding { what: WHAT, grade: Grade::Problem, found, mend: Some(mend) }]
         }
     }

@@ -7,7 +7,7 @@ mod draft;
 #[cfg(test)]
 mod fake;
 mod follow;
-mod ids;
+pub(crate) mod ids;
 mod input;
 mod job;
 mod problem;

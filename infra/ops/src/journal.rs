@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::ending::Ending;
+use crate::jobs::ids::read as read_id;
 use crate::log_line;
 use crate::logs::Tail;
 use crate::output::{Color, Format, Style, print};

@@ -7,6 +7,7 @@
 pub mod api;
 pub mod aws;
 pub mod bench;
+pub mod complaint;
 pub mod completions;
 pub mod connection;
 pub mod cost;

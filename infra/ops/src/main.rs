@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use futures::FutureExt;
+use ops::complaint::complaint;
 use ops::completions::Shell;
 use ops::cost::Load;
 use ops::dev::Dev;
@@ -24,7 +25,8 @@ use ops::queue::Queue;
 use ops::up::Up;
 use ops::workspace::Workspace;
 use ops::{
-    bench, completions, cost, demo, dev, doctor, down, jobs, journal, lint, poll, prove, queue, up,
+    bench, completions, cost, demo, dev, doctor, down, jobs, journal, lint, output, poll, prove,
+    queue, up,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -124,10 +126,13 @@ async fn main() -> ExitCode {
         result = run(cli.command) => result,
         result = stopped(), if !ends_itself => result.map(|()| Ending::Interrupted),
     };
+    if matches!(result, Ok(Ending::Interrupted)) {
+        output::say("interrupted");
+    }
     match result {
         Ok(ending) => ending.into(),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            output::say(&format!("error: {}", complaint(&error)));
             ExitCode::FAILURE
         }
     }

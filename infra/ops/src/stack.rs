@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName;
 
@@ -53,8 +53,18 @@ impl Stack {
     /// There is none of this name, or it is not one of this template.
     pub async fn open(tools: &Tools, connection: Connection, name: &str) -> Result<Self> {
         let aws = AwsCli::new(tools.clone(), connection.clone());
-        let described =
-            aws.json(&["cloudformation", "describe-stacks", "--stack-name", name]).await?;
+        let region = connection.region()?;
+        let describe = ["cloudformation", "describe-stacks", "--stack-name", name];
+        let described = aws.json(&describe).await.map_err(|error| {
+            if error.to_string().ends_with("does not exist") {
+                anyhow!(
+                    "there is no stack {name} in {region}, in the account that this is: --stack, \
+                     --region and --profile name others"
+                )
+            } else {
+                error
+            }
+        })?;
         let outputs = Outputs::read(&described)
             .with_context(|| format!("the stack {name} is not made of infra/template.yaml"))?;
         let mut stack = Self::known(aws, connection, name, outputs)?;

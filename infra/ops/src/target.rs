@@ -26,8 +26,15 @@ pub struct Target {
     region: Option<String>,
     /// A JWT for the stack's API, if that is what it wants; without it, requests
     /// are signed with the AWS credentials.
-    #[arg(long, value_name = "JWT", env = "RELEVO_TOKEN", hide_env_values = true)]
+    #[arg(long, value_name = "JWT", env = "RELEVO_TOKEN", hide_env_values = true,
+          value_parser = read_token)]
     token: Option<String>,
+}
+
+/// What can be a header.
+fn read_token(text: &str) -> Result<String, &'static str> {
+    let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_token { Ok(text.to_owned()) } else { Err("no token has blanks or line ends") }
 }
 
 impl Target {

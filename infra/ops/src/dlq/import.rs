@@ -172,7 +172,7 @@ impl Iterator for Lines<'_> {
         };
         let number = self.number;
         Some(
-            line::parse(&line)
+            line::parse(line.trim_end())
                 .map(|content| (number, content))
                 .with_context(|| format!("line {number} is no dead letter, and nothing was sent")),
         )
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(read(b"").unwrap(), []);
         assert_eq!(
             read(b"{\"v\":1,\"body\":\"a\"}\n\n{\"v\":1}").unwrap_err(),
-            "line 3 is no dead letter, and nothing was sent: missing field `body` at line 1 column 7"
+            "line 3 is no dead letter, and nothing was sent: missing field `body` at column 7"
         );
         assert_eq!(read(b"\xff").unwrap_err(), "line 1: not UTF-8");
     }

@@ -231,7 +231,10 @@ pub fn write(
 ///
 /// It is not one, or SQS would not take what it says.
 pub fn parse(line: &str) -> Result<Content, InvalidLine> {
-    let not_a_line = |error: serde_json::Error| InvalidLine::NotALine(error.to_string());
+    // Which line it is, others know.
+    let not_a_line = |error: serde_json::Error| {
+        InvalidLine::NotALine(error.to_string().replace(" at line 1 column ", " at column "))
+    };
     let version: Version = serde_json::from_str(line).map_err(not_a_line)?;
     if version.v != Some(VERSION) {
         return Err(InvalidLine::Version(version.v));
@@ -296,10 +299,10 @@ mod tests {
         let check = |line: &str, expected: &str| {
             assert_eq!(parse(line).unwrap_err().to_string(), expected, "{line}");
         };
-        check("", "EOF while parsing a value at line 1 column 0");
+        check("", "EOF while parsing a value at column 0");
         check("{}", "\"v\" is missing, and only 1 is known here");
         check(r#"{"v":2,"new":1}"#, "\"v\" is 2, and only 1 is known here");
-        check(r#"{"v":1}"#, "missing field `body` at line 1 column 7");
+        check(r#"{"v":1}"#, "missing field `body` at column 7");
         check(r#"{"v":1,"body":""}"#, "the body is empty");
         check(r#"{"v":1,"body":"\u0000"}"#, "the body has a character that SQS does not take");
         check(

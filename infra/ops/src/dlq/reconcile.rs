@@ -83,8 +83,10 @@ pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
     });
     let end = end.await;
     let (seen, changes) = (seen.into_inner(), changes.into_inner());
-    // Also of one that failed half way.
-    show(&changes, args.format.style())?;
+    // Also of one that failed half way, as far as it came.
+    if end.is_ok() || !changes.is_empty() {
+        show(&changes, args.format.style())?;
+    }
     let end = end?;
     step.done(&format!("{} mended of {seen}", changes.len()));
     say_if_incomplete(end, seen);

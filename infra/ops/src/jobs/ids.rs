@@ -24,7 +24,8 @@ impl Ids {
     }
 }
 
-fn read(text: &str) -> Result<Uuid, &'static str> {
+/// Reads one id.
+pub(crate) fn read(text: &str) -> Result<Uuid, &'static str> {
     let example = "ids of jobs are UUIDs, such as 01a22d88-5297-7c42-8d92-706a06211937";
     Uuid::try_parse(text).map_err(|_| example)
 }

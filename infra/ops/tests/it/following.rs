@@ -141,7 +141,10 @@ fn a_stack_that_cannot_be_asked_is_said_to_be_so_with_what_to_do() {
         stack.name = "no-such-stack".to_owned();
         let (code, errors) = refusal(ops(local, &stack, &status)).await;
         assert_eq!(code, 1);
-        assert!(errors.contains("no-such-stack does not exist"), "{errors}");
+        assert!(
+            errors.contains("error: there is no stack no-such-stack in us-east-1, in the account"),
+            "{errors}"
+        );
 
         let mut command = ops(local, &local.stack, &status);
         command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");

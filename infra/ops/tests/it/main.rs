@@ -12,6 +12,7 @@
 )]
 
 mod actions;
+mod bad_input;
 mod batches;
 mod callers;
 mod code_update;
