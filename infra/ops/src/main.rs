@@ -126,7 +126,7 @@ async fn main() -> ExitCode {
         result = run(cli.command) => result,
         result = stopped(), if !ends_itself => result.map(|()| Ending::Interrupted),
     };
-    if matches!(result, Ok(Ending::Interrupted)) {
+    if !ends_itself && matches!(result, Ok(Ending::Interrupted)) {
         output::say("interrupted");
     }
     match result {

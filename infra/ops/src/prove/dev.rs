@@ -28,8 +28,8 @@ use crate::workspace::Workspace;
 const COMPILING: Duration = Duration::from_mins(20);
 
 /// An answer from what is compiled. A request that the old process had in hand when
-/// it was replaced is never answered.
-const ANSWERING: Duration = Duration::from_secs(30);
+/// it was replaced is never answered, and is made again.
+const ANSWERING: Duration = Duration::from_secs(5);
 
 /// What is changed: the handler no longer passes on the title that it was given.
 const HANDLER: &str = "consumer/src/jobs/report.rs";
