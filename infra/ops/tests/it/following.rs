@@ -79,7 +79,7 @@ fn watch_gives_up_when_the_time_is_over() {
         let mut late = report("Late");
         late["delay_seconds"] = json!(60);
         let id = accepted(&local.stack, &late, Some(&new_id())).await;
-        let arguments = ["watch", "--timeout", "1", &id];
+        let arguments = ["watch", "--timeout", "5", &id];
         let (code, lines, _) =
             ended_as(ops(local, &local.stack, &arguments).output().await.unwrap());
         assert_eq!(code, 3);
