@@ -1,7 +1,10 @@
 //! A consumer with a table and queues in memory, whose calls can be made to
 //! fail, and whose time is tokio's paused clock.
 
+// The fuzz targets include this file by its path, and with it these.
+#[path = "rig/queue.rs"]
 mod queue;
+#[path = "rig/table.rs"]
 mod table;
 
 use std::sync::{Arc, MutexGuard};

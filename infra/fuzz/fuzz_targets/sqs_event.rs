@@ -4,6 +4,8 @@
 
 #[path = "../../../consumer/tests/it/fuzzed.rs"]
 mod fuzzed;
+#[path = "support/logs.rs"]
+mod logs;
 #[path = "../../../consumer/tests/it/rig.rs"]
 mod rig;
 
