@@ -34,10 +34,14 @@ where
     }
 
     fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
+        // Before the span is locked: what makes a value a text may log, or panic.
+        let mut later = Fields::default();
+        record.record(&mut later);
         if let Some(span) = context.span(id)
             && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
         {
-            record.record(fields);
+            fields.0.retain(|(name, _)| later.0.iter().all(|(other, _)| other != name));
+            fields.0.extend(later.0);
         }
     }
 
@@ -49,13 +53,12 @@ where
         let _ = SystemTime.format_time(&mut Writer::new(&mut line));
         let (level, target) = (event.metadata().level(), event.metadata().target());
         let _ = write!(line, "\",\"level\":\"{level}\",\"target\":\"{target}\"");
-        fields.write(&mut line, |_| true);
-        // What is nearer to the event says it better.
-        let mut nearer = fields.names();
+        // A name stands once in a line; what is nearer to the event says it better.
+        let mut taken = vec!["timestamp", "level", "target"];
+        fields.write(&mut line, &mut taken);
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(fields) = span.extensions().get::<Fields>() {
-                fields.write(&mut line, |name| !nearer.contains(&name));
-                nearer.extend(fields.names());
+                fields.write(&mut line, &mut taken);
             }
         }
         line.push_str("}\n");
@@ -70,24 +73,27 @@ struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
     fn set(&mut self, field: &Field, value: impl Serialize) {
-        // Numbers, flags and strings always have a JSON text.
-        let value = serde_json::to_string(&value).unwrap_or_default();
+        let value = json(value);
         match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
             Some((_, old)) => *old = value,
             None => self.0.push((field.name(), value)),
         }
     }
 
-    fn names(&self) -> Vec<&'static str> {
-        self.0.iter().map(|(name, _)| *name).collect()
-    }
-
-    /// Adds those to `line` whose names are wanted.
-    fn write(&self, line: &mut String, is_wanted: impl Fn(&str) -> bool) {
-        for (name, value) in self.0.iter().filter(|(name, _)| is_wanted(name)) {
-            let _ = write!(line, ",\"{name}\":{value}");
+    /// Adds those to `line` whose names are not taken, and takes them.
+    fn write(&self, line: &mut String, taken: &mut Vec<&'static str>) {
+        for (name, value) in &self.0 {
+            if !taken.contains(name) {
+                let _ = write!(line, ",{}:{value}", json(name));
+                taken.push(name);
+            }
         }
     }
+}
+
+/// Numbers, flags and strings always have a JSON text.
+fn json(value: impl Serialize) -> String {
+    serde_json::to_string(&value).unwrap_or_default()
 }
 
 impl Visit for Fields {
@@ -154,6 +160,7 @@ mod tests {
             let batch = tracing::info_span!("batch", size = 10_u32, missing = None::<u32>);
             let _batch = batch.enter();
             let job = tracing::info_span!("job", job.id = 7, later = tracing::field::Empty);
+            job.record("later", "not yet");
             job.record("later", "known \"now\"\n");
             let _job = job.enter();
             tracing::warn!(share = 0.5, is_last = true, error = %"x", list = ?[1], "it failed");
@@ -176,9 +183,10 @@ mod tests {
             let _outer = outer.enter();
             let inner = tracing::info_span!("inner", a = 2, b = 2);
             let _inner = inner.enter();
-            tracing::info!(a = 3);
+            tracing::info!(a = 3, level = "low", "a \"name\"" = 4);
         });
-        assert!(text.ends_with(",\"a\":3,\"b\":2,\"c\":1}\n"), "{text}");
+        assert!(text.contains(",\"level\":\"INFO\",") && !text.contains("low"), "{text}");
+        assert!(text.ends_with(",\"a\":3,\"a \\\"name\\\"\":4,\"b\":2,\"c\":1}\n"), "{text}");
     }
 
     #[test]
