@@ -51,8 +51,8 @@ pub struct Settings {
     /// The function's timeout, for events whose deadline is unknown.
     pub function_timeout: Duration,
     /// Jobs of one batch that run at the same time. Those that wait for AWS or
-    /// for a receiver cost little memory and no CPU meanwhile, and the more of
-    /// them settle together, the fewer are the calls to the table.
+    /// for a receiver cost little memory and no CPU meanwhile, and jobs that
+    /// settle together share calls to the table.
     pub concurrency: usize,
     /// How long a failed record waits.
     pub backoff: Backoff,

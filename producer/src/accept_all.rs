@@ -23,13 +23,14 @@ use crate::refusal::{Cause, Refusal};
 use crate::view::View;
 use crate::{ANSWER_WITHIN, Producer};
 
-/// Writes to the table at the same time: four calls, as 25 go in each. Without
-/// such groups each is a call, of about 5 ms, and needs a connection, so that 500
-/// jobs take about 25 ms and then the time to open 100 connections.
+/// Entries written at the same time: four calls of 25. Without groups each is a
+/// call on its own connection; 500 jobs then take five rounds of about 5 ms, and
+/// the time to open 100 connections.
 const PUTS_AT_ONCE: usize = 100;
 
 /// The time for the entries that are written first: that of one call to AWS,
-/// however many there are. What is not written by then is not accepted.
+/// however many there are. It is enough for a group that is not answered, and then
+/// for a call for each entry. What is not written by then is not accepted.
 const PUTS_WITHIN: Duration = CALL_LIMITS.operation;
 
 /// The time for everything. A second is left to tell what became of each job.

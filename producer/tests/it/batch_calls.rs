@@ -28,8 +28,12 @@ async fn send(count: usize, replies: Vec<fn(&[String]) -> Reply>) -> (Answer, Fa
 }
 
 async fn post(aws: &FakeAws, count: usize) -> Answer {
+    post_all(aws, &vec![BODY.to_owned(); count]).await
+}
+
+async fn post_all(aws: &FakeAws, jobs: &[String]) -> Answer {
     let producer = producer(&aws.sdk_config(CALL_LIMITS));
-    let body = format!(r#"{{"jobs":[{}]}}"#, vec![BODY; count].join(","));
+    let body = format!(r#"{{"jobs":[{}]}}"#, jobs.join(","));
     let event = Event::post(&body).at("POST", "/jobs/batch");
     let answer = producer.handle(&event.raw(), None).await.unwrap();
     Answer::read(serde_json::to_value(answer).unwrap())
@@ -122,6 +126,19 @@ async fn entries_that_no_group_wrote_are_written_alone() {
     written.sort_unstable();
     ids.sort_unstable();
     assert_eq!(written, ids);
+}
+
+#[tokio::test]
+async fn a_group_that_is_never_answered_leaves_time_for_a_call_for_each_entry() {
+    let aws = FakeAws::start(|request| match request.operation.as_str() {
+        "SendMessageBatch" => taken(&ids(request)),
+        "BatchExecuteStatement" => Reply::Never,
+        _ => Reply::Ok(json!({})),
+    });
+    let aws = aws.await.unwrap();
+    let keyed = |key| BODY.replacen('{', &format!(r#"{{"idempotency_key":"{key}","#), 1);
+    let answer = post_all(&aws, &[keyed(1), keyed(2)]).await;
+    assert_eq!((answer.status, aws.requests("PutItem").len()), (202, 2), "{answer:?}");
 }
 
 #[tokio::test]

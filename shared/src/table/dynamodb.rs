@@ -8,6 +8,7 @@ mod operator;
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -38,13 +39,16 @@ const EXPIRES_AT: &str = "expires_at";
 pub struct DynamoJobTable {
     client: Client,
     name: String,
+    /// How long the call of a group may take.
+    group_timeouts: TimeoutConfig,
 }
 
 impl DynamoJobTable {
     /// The table `name`, reached as `config` says.
     #[must_use]
     pub fn new(config: &SdkConfig, name: impl Into<String>) -> Self {
-        Self { client: Client::new(config), name: name.into() }
+        let group_timeouts = group::timeouts(config);
+        Self { client: Client::new(config), name: name.into(), group_timeouts }
     }
 
     /// The request that changes an item if `condition` holds, and tells the

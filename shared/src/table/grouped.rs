@@ -10,11 +10,11 @@
 //! comes back (no such entry, another state, throttled, no answer at all) is
 //! asked again, by a call of its own as if there were no groups, and that
 //! answer decides. So everything difficult is decided in one place, and a lost
-//! answer of a whole group is no new case: each of its writes meets what it may
-//! have done before under its own lease token, as a call does that is repeated.
-//! What is written in groups has a property that makes it harmless also where
-//! it is late: a new entry takes the place of none, a claim that of an entry
-//! which was never claimed, and a settlement ends only its own claim.
+//! answer of a whole group is no new case, but that of a call which is repeated:
+//! the single call meets what the group may have written. A claim or settlement
+//! knows it by its lease token; a new entry is answered like any that is there.
+//! A late write does no harm either: a new entry replaces none, a claim replaces
+//! only an entry that was never claimed, a settlement ends only its own claim.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +57,7 @@ pub trait GroupTable: JobTable {
 /// A write that can be made together with those of other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupWrite {
-    /// Writes a whole entry where there is none, be it expired.
+    /// Writes a whole entry where there is none; an expired one counts as there.
     Create {
         /// The entry.
         entry: Box<JobEntry>,

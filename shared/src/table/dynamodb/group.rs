@@ -12,9 +12,12 @@
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html>
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.update.html>
 
+use aws_sdk_dynamodb::config::Builder;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::types::BatchStatementErrorCodeEnum as Code;
 use aws_sdk_dynamodb::types::{AttributeValue, BatchStatementRequest, BatchStatementResponse};
+use aws_types::SdkConfig;
 
 use super::expression::{Change, settle_change};
 use super::{DynamoJobTable, JOB_ID, attributes, string};
@@ -27,13 +30,25 @@ use crate::table::{GroupError, GroupTable, GroupWrite};
 const NOT_SUPPORTED: [&str; 3] =
     ["ValidationException", "AccessDeniedException", "UnknownOperationException"];
 
+/// Half the time of other calls: what a group did not answer is asked again, and
+/// whoever waits has the time of one call for both.
+pub(super) fn timeouts(config: &SdkConfig) -> TimeoutConfig {
+    let timeouts = config.timeout_config().cloned().unwrap_or(TimeoutConfig::disabled());
+    let half = timeouts.operation_timeout().map(|limit| limit / 2);
+    let mut timeouts = timeouts.into_builder();
+    timeouts.set_operation_timeout(half);
+    timeouts.build()
+}
+
 impl GroupTable for DynamoJobTable {
     async fn write_group(&self, writes: &[GroupWrite]) -> Result<Vec<bool>, GroupError> {
         let statements: Result<_, _> =
             writes.iter().map(|write| statement(&self.name, write)).collect();
         let answer = match statements {
             Ok(statements) => {
-                self.client.batch_execute_statement().set_statements(Some(statements)).send().await
+                let call = self.client.batch_execute_statement().set_statements(Some(statements));
+                let timeouts = Builder::new().timeout_config(self.group_timeouts.clone());
+                call.customize().config_override(timeouts).send().await
             }
             Err(error) => Err(SdkError::construction_failure(error)),
         };
