@@ -168,7 +168,7 @@ impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
         if let (Ok(request), Some(header)) = (&mut request, span.in_scope(trace_header)) {
             request.trace = TraceHeader::parse(&header);
         }
-        let answer = self.answer_all(request).instrument(span).await;
+        let answer = self.answer_or_refuse(request).instrument(span).await;
         self.measure(answer.tally);
         let answer = if is_head { answer.without_body() } else { answer };
         Ok(EventAnswer::new(gateway, answer))
@@ -179,7 +179,7 @@ impl<T: JobTable, Q: JobQueue> Producer<T, Q> {
         self.metrics.write(tally.measure(), self.clock.now());
     }
 
-    async fn answer_all(&self, request: Result<Request, Refusal>) -> Answer {
+    async fn answer_or_refuse(&self, request: Result<Request, Refusal>) -> Answer {
         let answer = match request {
             Ok(request) => self.answer(&request).await,
             Err(refusal) => Err(refusal),
