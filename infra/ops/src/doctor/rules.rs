@@ -241,8 +241,12 @@ fn update(mapping: &Mapping, change: &str) -> String {
 }
 
 fn set(queue_url: &str, attribute: &str, value: u64) -> String {
+    // `aws sqs` goes to AWS, whatever the URL of the queue is.
+    let is_aws = queue_url.contains(".amazonaws.com");
+    let endpoint = if is_aws { "" } else { " --endpoint-url $AWS_ENDPOINT_URL" };
     format!(
-        "`aws sqs set-queue-attributes --queue-url {queue_url} --attributes {attribute}={value}`"
+        "`aws sqs set-queue-attributes --queue-url {queue_url} \
+         --attributes {attribute}={value}{endpoint}`"
     )
 }
 

@@ -48,7 +48,7 @@ fn what_somebody_changed_by_hand_is_found_with_the_way_to_mend_it() {
         {"found":"Disabled","grade":"warning","mend":"`aws lambda update-event-source-mapping --uuid UUID --enabled`, unless `cargo ops poll` or `dev` runs, which switch it off","what":"mapping's state"}
         {"found":"Lambda ignores the consumer's list and deletes failed records: jobs are lost","grade":"problem","mend":"`aws lambda update-event-source-mapping --uuid UUID --function-response-types ReportBatchItemFailures`","what":"failed records"}
         {"found":"10 batches at a time","grade":"ok","what":"concurrency"}
-        {"found":"30 s, for a timeout of 10 s and a window of 1 s","grade":"problem","mend":"`aws sqs set-queue-attributes --queue-url QUEUE --attributes VisibilityTimeout=61`","what":"visibility timeout"}
+        {"found":"30 s, for a timeout of 10 s and a window of 1 s","grade":"problem","mend":"`aws sqs set-queue-attributes --queue-url QUEUE --attributes VisibilityTimeout=61 --endpoint-url $AWS_ENDPOINT_URL`","what":"visibility timeout"}
         {"found":"arn:aws:sqs:us-east-1:000000000000:doctor-dead-letters","grade":"ok","what":"dead-letter queue"}
         {"found":"queue 5, consumer 5","grade":"ok","what":"receives"}
         {"found":"14 days, the queue's 4 days","grade":"ok","what":"dead letters' life"}
