@@ -1,6 +1,6 @@
 //! Which stack a command is for.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::api::Caller;
@@ -26,15 +26,8 @@ pub struct Target {
     region: Option<String>,
     /// A JWT for the stack's API, if that is what it wants; without it, requests
     /// are signed with the AWS credentials.
-    #[arg(long, value_name = "JWT", env = "RELEVO_TOKEN", hide_env_values = true,
-          value_parser = read_token)]
+    #[arg(long, value_name = "JWT", env = "RELEVO_TOKEN", hide_env_values = true)]
     token: Option<String>,
-}
-
-/// What can be a header.
-fn read_token(text: &str) -> Result<String, &'static str> {
-    let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_token { Ok(text.to_owned()) } else { Err("no token has blanks or line ends") }
 }
 
 impl Target {
@@ -44,6 +37,7 @@ impl Target {
     ///
     /// There is none, or nobody may see it; the error says what to do.
     pub async fn find(&self, workspace: &Workspace, progress: Progress) -> Result<Stack> {
+        let token = self.token()?;
         let mut stack = match &self.stack {
             Some(name) => {
                 let connection =
@@ -53,8 +47,8 @@ impl Target {
             }
             None => self.running(workspace)?.ready()?.open(workspace)?,
         };
-        if let Some(token) = &self.token {
-            stack.api = stack.api.called_by(Caller::Token(token.clone()));
+        if let Some(token) = token {
+            stack.api = stack.api.called_by(Caller::Token(token.to_owned()));
         }
         Ok(stack)
     }
@@ -65,8 +59,19 @@ impl Target {
         self.stack.is_some()
     }
 
+    /// The token, if it can be a header. Not looked at by clap, which would print
+    /// what it refuses.
+    fn token(&self) -> Result<Option<&str>> {
+        let token = self.token.as_deref().filter(|token| !token.is_empty());
+        ensure!(
+            token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic())),
+            "the token (--token, RELEVO_TOKEN) has blanks or line ends"
+        );
+        Ok(token)
+    }
+
     fn running(&self, workspace: &Workspace) -> Result<Running> {
-        anyhow::ensure!(
+        ensure!(
             self.profile.is_none() && self.region.is_none(),
             "--profile and --region are for a stack on AWS: name it with --stack"
         );
@@ -74,5 +79,23 @@ impl Target {
             "no stack is up on this machine: start one with `cargo ops up`, \
              or name one on AWS with --stack",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(text: &str) -> Result<Option<String>> {
+        let token = Some(text.to_owned());
+        let target = Target { stack: None, profile: None, region: None, token };
+        target.token().map(|token| token.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_token_is_a_header_or_nothing() {
+        assert_eq!(token("eyJ.a-b_c").unwrap().as_deref(), Some("eyJ.a-b_c"));
+        assert_eq!(token("").unwrap(), None);
+        assert!(token("eyJ\r").is_err());
     }
 }

@@ -45,12 +45,26 @@ fn what_is_called_wrongly_is_said_before_anything_is_done() {
     run(async {
         for (arguments, words) in [
             (&["logs", "--job", "42"][..], "ids of jobs are UUIDs, such as"),
-            (&["dlq", "list", "--token", "a\nb"], "no token has blanks or line ends"),
             (&["dlq", "redrive"], "--all"),
             (&["dev", "--watch-port", "0"], "0 is not in 1..=65535"),
         ] {
             check(bare(arguments), 2, words).await;
         }
+    });
+}
+
+#[test]
+fn a_token_that_can_be_no_header_is_refused_and_not_shown() {
+    run(async {
+        for token in ["eyJsecret\r", "eyJsecret\n", " eyJsecret", "eyJs\u{e9}cret"] {
+            let (code, told) = refusal(bare(&["dlq", "list", "--token", token])).await;
+            let words = "error: the token (--token, RELEVO_TOKEN) has blanks or line ends\n";
+            assert_eq!((code, &*told), (1, words));
+        }
+        // A variable that is set to nothing is none.
+        let mut empty = bare(&["dlq", "list", "--stack", "relevo"]);
+        empty.env("RELEVO_TOKEN", "");
+        check(empty, 1, "region").await;
     });
 }
 
