@@ -47,14 +47,14 @@ pub async fn until_ready(
     let log = Log::create(workspace)?;
     let mut started = Started::start(&mut command, &log)?;
     loop {
+        if started.child.try_wait().context("could not watch a process")?.is_some() {
+            let said = log.last_line().unwrap_or_else(|| "it ended without a word".to_owned());
+            bail!("{}", said.trim_start_matches("error: "));
+        }
         if let Some(ready) = started.ready(workspace) {
             started.is_ready = true;
             step.done(&format!("ready, and its log is {}", log.path.display()));
             return Ok(ready);
-        }
-        if started.child.try_wait().context("could not watch a process")?.is_some() {
-            let said = log.last_line().unwrap_or_else(|| "it ended without a word".to_owned());
-            bail!("{}", said.trim_start_matches("error: "));
         }
         step.at(log.last_line().unwrap_or_default().trim());
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -77,8 +77,9 @@ impl Started {
     }
 
     fn ready(&self, workspace: &Workspace) -> Option<Ready> {
-        // What cannot be read yet can be soon.
-        let running = Running::find(workspace).ok()??;
+        // What cannot be read yet can be soon. It is there, being our child, so there
+        // is no need to look at the lock, which could be in its way.
+        let running = Running::told(workspace).ok()?;
         running.ready.filter(|_| u32::try_from(running.process) == Ok(self.child.id()))
     }
 }

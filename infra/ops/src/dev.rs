@@ -48,7 +48,7 @@ pub struct Dev {
 ///
 /// One of them could not be started, or has ended.
 pub async fn run(workspace: &Workspace, dev: Dev, progress: Progress) -> Result<Ending> {
-    let mut announcement = Announcement::reserve(workspace)?;
+    let mut announcement = Announcement::reserve(workspace).await?;
     ensure!(
         emulator::choose(Some(dev.watch_port)).is_ok(),
         "the functions cannot answer at port {}, which is in use: name another one with \

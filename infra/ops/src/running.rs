@@ -7,9 +7,11 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
 
 use crate::aws::AwsCli;
 use crate::connection::Connection;
@@ -22,6 +24,9 @@ use crate::workspace::Workspace;
 /// Why another one cannot be.
 pub(crate) const UP_ALREADY: &str =
     "a stack is up already on this machine: `cargo ops down` ends it";
+
+/// Those who only look hold the lock for less than this.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The command that runs it.
 #[derive(Debug, Deserialize, Serialize)]
@@ -61,12 +66,12 @@ impl Announcement {
     /// # Errors
     ///
     /// Another one has it, or the file could not be written.
-    pub fn reserve(workspace: &Workspace) -> Result<Self> {
+    pub async fn reserve(workspace: &Workspace) -> Result<Self> {
         let path = path(workspace);
         fs::create_dir_all(workspace.scratch()).context("could not create target/ops")?;
         let file = File::options().create(true).truncate(false).write(true).open(&path);
         let file = file.with_context(|| format!("could not write {}", path.display()))?;
-        match file.try_lock() {
+        match lock(&file).await {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 bail!(UP_ALREADY)
@@ -115,14 +120,20 @@ impl Running {
     ///
     /// What is told of it cannot be read.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>> {
+        if is_locked(&path(workspace))? { Self::told(workspace).map(Some) } else { Ok(None) }
+    }
+
+    /// The one that is told of, which may be gone. For whoever knows that it is not,
+    /// and must not be in its way when it takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Running::find`].
+    pub(crate) fn told(workspace: &Workspace) -> Result<Self> {
         let path = path(workspace);
-        if !is_locked(&path)? {
-            return Ok(None);
-        }
         let text = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
-        let running = serde_json::from_slice(&text)
-            .context("a stack begins to be set up on this machine just now: try again")?;
-        Ok(Some(running))
+        serde_json::from_slice(&text)
+            .context("a stack begins to be set up on this machine just now: try again")
     }
 
     /// What it has set up.
@@ -161,6 +172,17 @@ impl Ready {
         let mut stack = Stack::known(aws, connection, &self.stack, self.outputs)?;
         stack.api = stack.api.at(self.api);
         Ok(stack)
+    }
+}
+
+/// Takes the lock, also from under those who only look.
+async fn lock(file: &File) -> Result<(), TryLockError> {
+    let end = Instant::now() + LOOK;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(LOOK / 10).await,
+            result => return result,
+        }
     }
 }
 

@@ -68,7 +68,7 @@ pub async fn run(workspace: &Workspace, up: Up, progress: Progress) -> Result<()
         parameters: &[],
         functions_endpoint: None,
     };
-    let mut announcement = Announcement::reserve(workspace)?;
+    let mut announcement = Announcement::reserve(workspace).await?;
     let local = Local::start(workspace, options, progress).await?;
     let ready = Ready::of(&local);
     announcement.tell(&ready)?;

@@ -1,6 +1,6 @@
 //! `cargo ops down` and `up --detach`, where something else is up in their place.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ops::detach::until_ready;
 use ops::down;
 use ops::ending::Ending;
 use ops::progress::Progress;
-use ops::running::Running;
+use ops::running::{Announcement, Running};
 use ops::stack::eventually;
 use ops::workspace::Workspace;
 use serde_json::json;
@@ -95,6 +95,22 @@ fn what_is_detached_and_fails_says_why() {
         let script = format!("{BEGINS} echo building; echo error: no space left >&2; exit 1");
         let ready = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
         assert_eq!(ready.unwrap_err().to_string(), "no space left");
+    });
+}
+
+#[test]
+fn whoever_only_looks_is_not_taken_for_another_stack() {
+    run(async {
+        let (_folder, workspace) = workspace();
+        let look = File::create(workspace.scratch().join("up.json")).unwrap();
+        look.lock_shared().unwrap();
+        let (up, ()) = tokio::join!(Announcement::reserve(&workspace), async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            drop(look);
+        });
+        let _up = up.unwrap();
+        let again = Announcement::reserve(&workspace).await.unwrap_err().to_string();
+        assert!(again.starts_with("a stack is up already"), "{again}");
     });
 }
 
