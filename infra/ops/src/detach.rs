@@ -86,11 +86,12 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        if self.is_ready {
+        // The process id of one that was seen to have ended may be somebody else's.
+        if self.is_ready || !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // Fails when it has ended already, which is what we want.
+        // Fails when it has just ended, which is what we want.
         let _ = process.map(|process| kill_process(process, Signal::TERM));
         let _ = self.child.wait();
     }
