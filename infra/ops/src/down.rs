@@ -33,7 +33,8 @@ pub async fn run(workspace: &Workspace, progress: Progress) -> Result<Ending> {
         .and_then(|()| kill_process(process, Signal::CONT))
         .with_context(|| format!("could not end the process {}", running.process))?;
     eventually(PATIENCE, "it has ended", async || {
-        let there = Running::find(workspace)?;
+        // Empty, for a moment, before it is gone.
+        let Ok(there) = Running::find(workspace) else { return Ok(None) };
         Ok(there.is_none_or(|there| there.process != running.process).then_some(()))
     })
     .await?;

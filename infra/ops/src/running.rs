@@ -133,7 +133,7 @@ impl Running {
         let path = path(workspace);
         let text = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
         serde_json::from_slice(&text)
-            .context("a stack begins to be set up on this machine just now: try again")
+            .context("a stack is just starting or ending on this machine: try again")
     }
 
     /// What it has set up.

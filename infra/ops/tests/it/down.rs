@@ -47,6 +47,11 @@ const BEGINS: &str = r#"echo "{\"process\":$$}" >"$2"; "#;
 
 const IS_READY: &str = r#"echo "{\"process\":$$,\"ready\":$1}" >"$2"; "#;
 
+const GOES_ON: &str = "exec sleep 60";
+
+/// As what it announced is taken back shortly before it is gone.
+const TAKES_IT_BACK: &str = r#"trap ': >"$2"; sleep 0.5; exit 1' TERM; "#;
+
 #[test]
 fn down_ends_what_is_up_and_waits_until_it_is_gone() {
     run(async {
@@ -56,8 +61,13 @@ fn down_ends_what_is_up_and_waits_until_it_is_gone() {
         assert_eq!(ending, Ending::Done);
 
         // Also what is not ready yet, and what was stopped by Ctrl-Z.
-        for script in [BEGINS, IS_READY, &format!("{IS_READY} kill -STOP $$;")] {
-            let mut up = up(&workspace, &format!("{script} exec sleep 60")).spawn().unwrap();
+        for script in [
+            format!("{BEGINS} {GOES_ON}"),
+            format!("{IS_READY} {GOES_ON}"),
+            format!("{IS_READY} kill -STOP $$; {GOES_ON}"),
+            format!("{TAKES_IT_BACK} {IS_READY} while sleep 0.1; do :; done"),
+        ] {
+            let mut up = up(&workspace, &script).spawn().unwrap();
             let process: i32 = up.id().try_into().unwrap();
             eventually(Duration::from_secs(20), "it is up", async || {
                 // What the one before has left tells of another process.
@@ -77,7 +87,7 @@ fn down_ends_what_is_up_and_waits_until_it_is_gone() {
 fn what_is_detached_goes_on_when_it_is_ready() {
     run(async {
         let (_folder, workspace) = workspace();
-        let script = format!("{BEGINS} sleep 0.5; {IS_READY} exec sleep 60");
+        let script = format!("{BEGINS} sleep 0.5; {IS_READY} {GOES_ON}");
         let ready = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
         assert_eq!(ready.unwrap().stack, "relevo");
         let again = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
@@ -118,7 +128,7 @@ fn whoever_only_looks_is_not_taken_for_another_stack() {
 fn whoever_stops_waiting_for_what_is_detached_ends_it() {
     run(async {
         let (_folder, workspace) = workspace();
-        let script = format!("{BEGINS} exec sleep 60");
+        let script = format!("{BEGINS} {GOES_ON}");
         let waiting = until_ready(&workspace, up(&workspace, &script), Progress::Lines);
         assert!(tokio::time::timeout(Duration::from_secs(1), waiting).await.is_err());
         assert!(Running::find(&workspace).unwrap().is_none());
