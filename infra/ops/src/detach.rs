@@ -49,7 +49,8 @@ pub async fn until_ready(
     loop {
         if started.child.try_wait().context("could not watch a process")?.is_some() {
             let said = log.last_line().unwrap_or_else(|| "it ended without a word".to_owned());
-            bail!("{}", said.trim_start_matches("error: "));
+            let said = said.trim_start_matches("error: ");
+            bail!("{said}; all that it said is in {}", log.path.display());
         }
         if let Some(ready) = started.ready(workspace) {
             started.is_ready = true;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -55,12 +55,15 @@ const POLL: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// The set-up failed, or the emulator went away.
+/// The set-up failed, or the emulator went away; nothing is left running then. With
+/// `--detach` also: a stack that is ready, and goes on, could not be shown.
 pub async fn run(workspace: &Workspace, up: Up, progress: Progress) -> Result<()> {
     let style = up.format.style();
     if up.detach {
         let ready = detach::run(workspace, up.port, progress).await?;
-        return introduce(workspace, ready, style, DETACHED).await;
+        return introduce(workspace, ready, style, DETACHED)
+            .await
+            .context("the stack is up until `cargo ops down`, but could not be shown");
     }
     let options = Options {
         profile: Profile::Release,

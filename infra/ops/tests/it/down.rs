@@ -104,7 +104,10 @@ fn what_is_detached_and_fails_says_why() {
         let (_folder, workspace) = workspace();
         let script = format!("{BEGINS} echo building; echo error: no space left >&2; exit 1");
         let ready = until_ready(&workspace, up(&workspace, &script), Progress::Lines).await;
-        assert_eq!(ready.unwrap_err().to_string(), "no space left");
+        let log = workspace.scratch().join("up.log");
+        let words = format!("no space left; all that it said is in {}", log.display());
+        assert_eq!(ready.unwrap_err().to_string(), words);
+        assert_eq!(fs::read_to_string(log).unwrap(), "building\nerror: no space left\n");
     });
 }
 
