@@ -10,9 +10,9 @@ use crate::output::{Color, Style};
 /// What Lambda itself writes around each invocation; `--json` shows it.
 const OF_LAMBDA: [&str; 4] = ["INIT_START ", "START RequestId: ", "END RequestId: ", "REPORT "];
 
-/// Fields that have a place of their own, and the names of the code's module and
-/// span, which the message tells as well.
-const NO_FIELDS: [&str; 5] = ["timestamp", "level", "message", "target", "name"];
+/// Fields that have a place of their own, and the name of the code's module, which
+/// the message tells as well.
+const NO_FIELDS: [&str; 4] = ["timestamp", "level", "message", "target"];
 
 /// The field that makes metrics of a line, which is for CloudWatch to read;
 /// `--json` shows it.
@@ -92,13 +92,13 @@ mod tests {
         show(style, "consumer", &line)
     }
 
-    const EVENT: &str = r#"{"timestamp":"2026-11-30T17:53:01.511907Z","level":"WARN","message":"record settled","job.attempt":2,"error":"failed as asked","outcome":"released","target":"consumer::dispose"}"#;
+    const EVENT: &str = r#"{"timestamp":"2026-11-30T17:53:01.511907Z","level":"WARN","message":"record settled","job.attempt":2,"error":"failed as asked","outcome":"released","name":"weekly","target":"consumer::dispose"}"#;
 
     #[test]
     fn an_event_is_one_readable_line() {
         assert_eq!(
             shown(Style::Plain, EVENT).unwrap(),
-            r#"17:53:01.511 consumer WARN  record settled error="failed as asked" job.attempt=2 outcome=released"#
+            r#"17:53:01.511 consumer WARN  record settled error="failed as asked" job.attempt=2 name=weekly outcome=released"#
         );
     }
 
