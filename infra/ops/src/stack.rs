@@ -58,8 +58,8 @@ impl Stack {
         let described = aws.json(&describe).await.map_err(|error| {
             if error.to_string().ends_with("does not exist") {
                 anyhow!(
-                    "there is no stack {name} in {region}, in the account that this is: --stack, \
-                     --region and --profile name others"
+                    "there is no stack {name} in {region} in this account; choose another with \
+                     --stack, --region or --profile"
                 )
             } else {
                 error

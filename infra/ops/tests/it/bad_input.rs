@@ -26,7 +26,7 @@ fn a_stack_elsewhere_is_not_taken_for_the_one_that_was_named() {
         let id = new_id();
         let status = |more: &[&str]| ops(local, &local.stack, &[&["status", &*id], more].concat());
         let elsewhere = status(&["--region", "eu-west-1"]);
-        let words = format!("there is no stack {} in eu-west-1, in the account", local.stack.name);
+        let words = format!("there is no stack {} in eu-west-1 in this account", local.stack.name);
         check(elsewhere, 1, &words).await;
         // There are credentials in the environment, and they are not those of the profile.
         let words = "there are no usable AWS credentials: log in";

@@ -142,7 +142,7 @@ fn a_stack_that_cannot_be_asked_is_said_to_be_so_with_what_to_do() {
         let (code, errors) = refusal(ops(local, &stack, &status)).await;
         assert_eq!(code, 1);
         assert!(
-            errors.contains("error: there is no stack no-such-stack in us-east-1, in the account"),
+            errors.contains("error: there is no stack no-such-stack in us-east-1 in this account"),
             "{errors}"
         );
 
