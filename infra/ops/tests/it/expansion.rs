@@ -34,7 +34,8 @@ print(json.dumps(yaml_parse(open(sys.argv[1]).read())))
 /// The expressions of `AllowedPattern`, which have to cover all of a value.
 const MATCH: &str = r"
 import json, re, sys
-print(json.dumps(re.fullmatch(sys.argv[1], sys.argv[2]) is not None))
+pairs = json.loads(sys.argv[1])
+print(json.dumps([re.fullmatch(pattern, value) is not None for pattern, value in pairs]))
 ";
 
 static TEMPLATE: LazyLock<Value> = LazyLock::new(|| transform(&[]));
@@ -57,9 +58,9 @@ pub(crate) fn read(name: &str) -> Value {
     python(READ, &[&Workspace::here().path("infra").join(name).to_string_lossy()])
 }
 
-/// Whether all of `value` is what an `AllowedPattern` says.
-pub(crate) fn matches(pattern: &str, value: &str) -> bool {
-    python(MATCH, &[pattern, value]) == true
+/// Of each pair of an `AllowedPattern` and a value, whether it says all of the value.
+pub(crate) fn matches(pairs: &[(&str, &str)]) -> Vec<bool> {
+    serde_json::from_value(python(MATCH, &[&json!(pairs).to_string()])).unwrap()
 }
 
 /// What a script from `.venv` answers, as JSON.

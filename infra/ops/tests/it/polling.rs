@@ -119,6 +119,23 @@ async fn back(stack: &Stack, watched: &Watched, told: &Told, bodies: &[&str]) ->
     back
 }
 
+/// Has a poller take what there is to the consumer for as long as the story lasts,
+/// which sees what the poller tells.
+async fn polled<T>(stack: &Stack, watched: &Watched, story: impl AsyncFnOnce(&Told) -> T) -> T {
+    let poller = Poller::new(stack, &watched.url).await.unwrap();
+    let told = Told::default();
+    let following = poller.follow(|event| {
+        if let Event::Batch { records, back, .. } = event {
+            told.lock().unwrap().push((*records, back.clone()));
+        }
+        Ok(())
+    });
+    tokio::select! {
+        ended = following => panic!("it ended: {ended:?}"),
+        ended = story(&told) => ended,
+    }
+}
+
 /// Sets for how many seconds a received message is hidden.
 async fn hide(stack: &Stack, seconds: u32) {
     let queue = stack.outputs.queue_url.as_str();
@@ -158,16 +175,8 @@ fn what_is_done_is_deleted_and_the_rest_comes_back() {
         // What comes back does so after this test.
         hide(&stack, 3600).await;
         let watched = Watched::start(as_the_body_says).await;
-        let poller = Poller::new(&stack, &watched.url).await.unwrap();
-        let told = Told::default();
-        let following = poller.follow(|event| {
-            if let Event::Batch { records, back, .. } = event {
-                told.lock().unwrap().push((*records, back.clone()));
-            }
-            Ok(())
-        });
-        let story = async {
-            let back = async |bodies: &[&str]| back(&stack, &watched, &told, bodies).await;
+        polled(&stack, &watched, async |told| {
+            let back = async |bodies: &[&str]| back(&stack, &watched, told, bodies).await;
             assert_eq!(back(&["one", "failed", "two"]).await, ["failed"]);
             assert_eq!(in_flight(&stack).await, 1);
             assert_eq!(back(&["all done"]).await, [""; 0]);
@@ -176,11 +185,8 @@ fn what_is_done_is_deleted_and_the_rest_comes_back() {
             assert_eq!(in_flight(&stack).await, 3);
             assert_eq!(back(&["error"]).await, ["error"]);
             assert_eq!(in_flight(&stack).await, 4);
-        };
-        tokio::select! {
-            ended = following => panic!("it ended: {ended:?}"),
-            () = story => {}
-        }
+        })
+        .await;
         let sample = std::fs::read("../../events/sqs-report.json").unwrap();
         let sample: Value = serde_json::from_slice(&sample).unwrap();
         let keys = |value: &Value| {
@@ -233,22 +239,14 @@ fn what_a_replaced_consumer_had_in_hand_comes_back_when_its_lease_is_over() {
             if is_first { Answer::Never } else { Answer::Body(Value::Null) }
         })
         .await;
-        let poller = Poller::new(&stack, &watched.url).await.unwrap();
-        let told = Told::default();
-        let following = poller.follow(|event| {
-            if let Event::Batch { records, back, .. } = event {
-                told.lock().unwrap().push((*records, back.clone()));
-            }
-            Ok(())
-        });
         send_all(&stack, &["in hand".to_owned()]).await.unwrap();
         let start = Instant::now();
-        tokio::select! {
-            ended = following => panic!("it ended: {ended:?}"),
-            empty = stack.wait_until_queue_is_empty(PATIENCE) => empty.unwrap(),
-        }
+        let told = polled(&stack, &watched, async |told| {
+            stack.wait_until_queue_is_empty(PATIENCE).await.unwrap();
+            told.lock().unwrap().clone()
+        })
+        .await;
         let took = start.elapsed();
-        let told = told.lock().unwrap().clone();
         assert_eq!((told.len(), told[0].0, told[0].1.len()), (2, 1, 1), "{told:?}");
         assert_eq!(told[1], (1, vec![]));
         // The timeout of 10 s, and 5 s that leases are longer.
