@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::running::{Ready, Running, UP_ALREADY};
 use crate::workspace::Workspace;
 
-/// How often it is looked whether it is ready.
+/// How often we look whether it is ready.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs `cargo ops up` in the background, and returns when its stack is ready.
@@ -71,7 +71,7 @@ struct Started {
 impl Started {
     fn start(command: &mut Command, log: &Log) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(log.append()?).stderr(log.append()?);
-        // A terminal's Ctrl-C, and its end, are not for it.
+        // Neither Ctrl-C nor closing the terminal reaches it.
         command.process_group(0);
         let child = command.spawn().context("could not start it in the background")?;
         Ok(Self { child, is_ready: false })
@@ -107,7 +107,7 @@ impl Log {
     fn create(workspace: &Workspace) -> Result<Self> {
         let path = workspace.scratch().join("up.log");
         fs::create_dir_all(workspace.scratch())
-            .and_then(|()| create(&path))
+            .and_then(|()| File::create(&path).map(drop))
             .with_context(|| format!("could not write {}", path.display()))?;
         Ok(Self { path })
     }
@@ -121,8 +121,4 @@ impl Log {
         let file = File::options().append(true).open(&self.path);
         file.with_context(|| format!("could not write {}", self.path.display()))
     }
-}
-
-fn create(path: &Path) -> std::io::Result<()> {
-    File::create(path).map(drop)
 }

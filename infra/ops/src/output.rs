@@ -94,9 +94,9 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", harmless(line));
 }
 
-/// Text without what would command a terminal, but for colours: payloads, errors and
-/// messages are written by whoever sends jobs. What is taken out is told as JSON
-/// escapes it, so that JSON stays what it is.
+/// The text with all control characters escaped, except colour codes, line ends and
+/// tabs: payloads, errors and messages are written by whoever sends jobs, and must
+/// not command a terminal. They are escaped as in JSON, so that JSON stays what it is.
 fn harmless(text: &str) -> Cow<'_, str> {
     let is_command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(is_command) {

@@ -21,7 +21,7 @@ use crate::stack::Stack;
 use crate::tools::Tools;
 use crate::workspace::Workspace;
 
-/// Why another one cannot be.
+/// What whoever starts a second one is told.
 pub(crate) const UP_ALREADY: &str =
     "a stack is up already on this machine: `cargo ops down` ends it";
 

@@ -30,10 +30,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// process works on them.
 const MOST_BATCHES: u64 = 10;
 
-/// So long after the consumer's timeout the leases of an invocation are over: the
-/// consumer's own margin of 5 s, and one for the way to it. Where it begins even
-/// later, a copy meets the lease and comes back after it, which costs a receive and
-/// no more.
+/// Leases end this long after the consumer's timeout: its own margin of 5 s
+/// (`LEASE_MARGIN` in `consumer/src/deadline.rs`), and 1 s to reach it. If an
+/// invocation began later still, the copy meets a live lease and waits for it, at the
+/// cost of one receive.
 const LEASE_MARGIN: Duration = Duration::from_secs(6);
 
 /// Takes messages from one queue to one consumer.
