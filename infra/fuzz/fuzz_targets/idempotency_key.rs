@@ -8,7 +8,7 @@ mod events;
 mod fakes;
 #[path = "../../../producer/tests/it/fuzzed.rs"]
 mod fuzzed;
-#[path = "support/logs.rs"]
+#[path = "../support/logs.rs"]
 mod logs;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::idempotency_key(data));

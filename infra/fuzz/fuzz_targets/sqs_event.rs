@@ -4,7 +4,7 @@
 
 #[path = "../../../consumer/tests/it/fuzzed.rs"]
 mod fuzzed;
-#[path = "support/logs.rs"]
+#[path = "../support/logs.rs"]
 mod logs;
 #[path = "../../../consumer/tests/it/rig.rs"]
 mod rig;
