@@ -23,7 +23,7 @@ const METRICS: &str = "_aws";
 pub fn show(style: Style, function: &str, line: &Line) -> Option<String> {
     let message = line.message.trim_end();
     if style == Style::Json {
-        return Some(message.to_owned());
+        return Some(document(function, message, line.event()));
     }
     match line.event() {
         Some(Value::Object(event)) if event.contains_key(METRICS) => None,
@@ -32,6 +32,16 @@ pub fn show(style: Style, function: &str, line: &Line) -> Option<String> {
         // A panic's text, or what the emulator has to say.
         _ => Some(format!("{function:<8} {message}")),
     }
+}
+
+/// One JSON object, also of a line that is none, with the name of its function.
+fn document(function: &str, message: &str, event: Option<Value>) -> String {
+    let mut document = match event {
+        Some(Value::Object(event)) => event,
+        _ => Map::from_iter([("message".to_owned(), message.into())]),
+    };
+    document.insert("function".to_owned(), function.into());
+    Value::Object(document).to_string()
 }
 
 fn show_event(style: Style, function: &str, event: &Map<String, Value>) -> String {
@@ -80,6 +90,8 @@ fn is_one_word(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn shown(style: Style, message: &str) -> Option<String> {
@@ -116,19 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn json_is_what_was_logged() {
-        assert_eq!(shown(Style::Json, EVENT).as_deref(), Some(EVENT));
-        assert_eq!(
-            shown(Style::Json, "START RequestId: 1\n").as_deref(),
-            Some("START RequestId: 1")
-        );
+    fn json_is_what_was_logged_and_by_which_function() {
+        let document =
+            |line| -> Value { serde_json::from_str(&shown(Style::Json, line).unwrap()).unwrap() };
+        let mut event: Value = serde_json::from_str(EVENT).unwrap();
+        event["function"] = "consumer".into();
+        assert_eq!(document(EVENT), event);
+        let started = json!({ "function": "consumer", "message": "START RequestId: 1" });
+        assert_eq!(document("START RequestId: 1\n"), started);
     }
 
     #[test]
     fn metrics_are_left_out() {
         let line = r#"{"_aws":{"Timestamp":1},"JobsAccepted":1}"#;
         assert_eq!(shown(Style::Plain, line), None);
-        assert_eq!(shown(Style::Json, line).as_deref(), Some(line));
+        assert!(shown(Style::Json, line).unwrap().contains("_aws"));
     }
 
     #[test]
