@@ -10,8 +10,8 @@ use tokio::process::{Child, Command};
 
 use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 
-/// What both functions are told, as the template would.
-const VARIABLES: [(&str, &str); 12] = [
+/// What both functions are told, as the template would; their defaults are its own.
+const VARIABLES: [(&str, &str); 11] = [
     ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
     ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
     ("AWS_REGION", REGION),
@@ -23,7 +23,6 @@ const VARIABLES: [(&str, &str); 12] = [
     ("MAX_RECEIVE_COUNT", "5"),
     ("FUNCTION_TIMEOUT_SECONDS", "30"),
     ("QUEUE_RETENTION_SECONDS", "345600"),
-    ("CONCURRENCY", "10"),
 ];
 
 /// A process that is ended when this is dropped.
