@@ -6,7 +6,8 @@ use std::sync::Arc;
 use producer::{CALL_LIMITS, Config, Producer, SqsJobQueue};
 use shared::metrics::Metrics;
 use shared::table::{DynamoJobTable, GroupedJobTable};
-use shared::{Clock, Ids, JobTable, NOBODYS_JOB, aws, telemetry, warm_up};
+use shared::telemetry::{self, LogLevel};
+use shared::{Clock, Ids, JobTable, NOBODYS_JOB, aws, warm_up};
 
 // One invocation at a time is all that Lambda sends, and a start is faster
 // without worker threads.
@@ -16,7 +17,8 @@ async fn main() -> ExitCode {
     let config = match Config::from_lookup(|name| std::env::var(name).ok()) {
         Ok(config) => config,
         Err(error) => {
-            eprintln!("producer: {error}");
+            telemetry::init(LogLevel::DEFAULT);
+            tracing::error!(%error, "the producer cannot run");
             return ExitCode::FAILURE;
         }
     };
