@@ -193,9 +193,13 @@ fn attributes(entry: &JobEntry) -> [(&'static str, Option<AttributeValue>); 17] 
     ]
 }
 
+/// The attributes that this entry has.
+fn present(entry: &JobEntry) -> impl Iterator<Item = (&'static str, AttributeValue)> {
+    attributes(entry).into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
 fn write_item(entry: &JobEntry) -> Item {
-    let there = attributes(entry).into_iter().filter_map(|(name, value)| Some((name, value?)));
-    there.map(|(name, value)| (name.to_owned(), value)).collect()
+    present(entry).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn read_item(id: JobId, item: &Item) -> Result<JobEntry, TableError> {

@@ -20,7 +20,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, BatchStatementRequest, BatchStatem
 use aws_types::SdkConfig;
 
 use super::expression::{Change, settle_change};
-use super::{DynamoJobTable, JOB_ID, attributes, string};
+use super::{DynamoJobTable, JOB_ID, attributes, present, string};
 use crate::aws::CallError;
 use crate::entry::{JobEntry, State};
 use crate::table::{GroupError, GroupTable, GroupWrite};
@@ -107,9 +107,8 @@ fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, B
 }
 
 fn insert(table: &str, entry: &JobEntry) -> Result<BatchStatementRequest, BuildError> {
-    let item = attributes(entry).into_iter().filter_map(|(name, value)| Some((name, value?)));
     let (names, values): (Vec<_>, _) =
-        item.map(|(name, value)| (format!("'{name}':?"), value)).unzip();
+        present(entry).map(|(name, value)| (format!("'{name}':?"), value)).unzip();
     BatchStatementRequest::builder()
         .statement(format!("INSERT INTO \"{table}\" VALUE {{{}}}", names.join(",")))
         .set_parameters(Some(values))
