@@ -113,10 +113,13 @@ impl<T: JobTable, Q> Consumer<T, Q> {
 /// must never run again for that.
 #[must_use]
 pub fn completion(result: Option<String>, max_bytes: usize) -> Settlement {
-    if let Some(bytes) = result.as_ref().map(String::len).filter(|bytes| *bytes > max_bytes) {
-        tracing::warn!(bytes, max_bytes, "the result is too large, and is not kept");
-    }
-    let result = result.filter(|result| result.len() <= max_bytes);
+    let result = result.filter(|result| {
+        let (bytes, fits) = (result.len(), result.len() <= max_bytes);
+        if !fits {
+            tracing::warn!(bytes, max_bytes, "the result is too large, and is not kept");
+        }
+        fits
+    });
     Settlement::Complete { result_omitted: result.is_none(), result }
 }
 
