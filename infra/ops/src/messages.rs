@@ -1,7 +1,11 @@
-//! Messages as the producer writes them, for whoever sends some by hand.
+//! Messages as the producer writes them, for whoever sends some by hand, and what
+//! SQS takes in one call.
 
 use anyhow::{Context, Result, ensure};
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
+    SendMessageBatchRequestEntry,
+};
 use serde_json::{Map, Value, json};
 
 use crate::stack::Stack;
@@ -15,6 +19,45 @@ pub const MOST_ENTRIES: usize = 10;
 ///
 /// Source: Amazon SQS API reference, `ReceiveMessage`.
 pub const MOST_RECEIVED: i32 = 10;
+
+/// What hides messages for some seconds by their receipts, or shows them at once. Each
+/// has its position as its id.
+///
+/// # Errors
+///
+/// The request cannot be made.
+pub(crate) fn to_hide<'a>(
+    receipts: impl Iterator<Item = &'a str>,
+    seconds: i32,
+) -> Result<Vec<ChangeMessageVisibilityBatchRequestEntry>> {
+    let entry = |(position, receipt): (usize, _)| {
+        ChangeMessageVisibilityBatchRequestEntry::builder()
+            .id(position.to_string())
+            .receipt_handle(receipt)
+            .visibility_timeout(seconds)
+            .build()
+            .context("could not make the request")
+    };
+    receipts.enumerate().map(entry).collect()
+}
+
+/// What deletes messages by their receipts. Each has its position as its id.
+///
+/// # Errors
+///
+/// The request cannot be made.
+pub(crate) fn to_delete<'a>(
+    receipts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<DeleteMessageBatchRequestEntry>> {
+    let entry = |(position, receipt): (usize, _)| {
+        DeleteMessageBatchRequestEntry::builder()
+            .id(position.to_string())
+            .receipt_handle(receipt)
+            .build()
+            .context("could not make the request")
+    };
+    receipts.enumerate().map(entry).collect()
+}
 
 /// The message that makes a job of this request, under an id of its own.
 ///

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
-    DeleteMessageBatchRequestEntry, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
+    BatchResultErrorEntry, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
     MessageSystemAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry,
 };
 
 use super::letter::{self, Letter};
 use super::line::Content;
-use crate::messages::MOST_RECEIVED;
+use crate::messages::{MOST_RECEIVED, to_delete, to_hide};
 use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 
@@ -100,14 +99,7 @@ impl Queues {
         receipts: &[&str],
         hidden_for: Duration,
     ) -> Result<Vec<Result<(), Refused>>> {
-        let mut entries = Vec::new();
-        for (position, receipt) in receipts.iter().enumerate() {
-            let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
-                .id(position.to_string())
-                .receipt_handle(*receipt)
-                .visibility_timeout(seconds(hidden_for));
-            entries.push(entry.build().context("could not make the request")?);
-        }
+        let entries = to_hide(receipts.iter().copied(), seconds(hidden_for))?;
         let answer = self
             .client
             .change_message_visibility_batch()
@@ -126,13 +118,7 @@ impl Queues {
     ///
     /// The queue did not answer. Each may be deleted or not.
     pub async fn delete(&self, receipts: &[&str]) -> Result<Vec<Result<(), Refused>>> {
-        let mut entries = Vec::new();
-        for (position, receipt) in receipts.iter().enumerate() {
-            let entry = DeleteMessageBatchRequestEntry::builder()
-                .id(position.to_string())
-                .receipt_handle(*receipt);
-            entries.push(entry.build().context("could not make the request")?);
-        }
+        let entries = to_delete(receipts.iter().copied())?;
         let answer = self
             .client
             .delete_message_batch()

@@ -5,10 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use aws_sdk_sqs::types::{
-    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
-    MessageSystemAttributeName, QueueAttributeName,
-};
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -16,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::answer::{Answer, Verdict};
 use super::{Event, record};
 use crate::mapping::Mapping;
-use crate::messages::{MOST_ENTRIES, MOST_RECEIVED};
+use crate::messages::{MOST_ENTRIES, MOST_RECEIVED, to_delete, to_hide};
 use crate::queue_attributes::QueueAttributes;
 use crate::stack::Stack;
 
@@ -228,16 +225,8 @@ impl Poller {
     /// six times the consumer's timeout. What could not be shown comes back then.
     async fn show_again(&self, messages: &[Message]) -> Result<()> {
         for ten in messages.chunks(MOST_ENTRIES) {
-            let mut batch = self.sqs.change_message_visibility_batch().queue_url(&self.queue_url);
-            for (position, message) in ten.iter().enumerate() {
-                let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
-                    .id(position.to_string())
-                    .receipt_handle(message.receipt_handle().unwrap_or_default())
-                    .visibility_timeout(0)
-                    .build()
-                    .context("could not name a message to show")?;
-                batch = batch.entries(entry);
-            }
+            let batch = self.sqs.change_message_visibility_batch().queue_url(&self.queue_url);
+            let batch = batch.set_entries(Some(to_hide(ten.iter().map(receipt), 0)?));
             batch.send().await.context("could not show messages again")?;
         }
         Ok(())
@@ -257,15 +246,9 @@ impl Poller {
     /// duplicate then.
     async fn delete(&self, done: &[&Message]) -> Result<()> {
         for ten in done.chunks(MOST_ENTRIES) {
-            let mut batch = self.sqs.delete_message_batch().queue_url(&self.queue_url);
-            for (position, message) in ten.iter().enumerate() {
-                let entry = DeleteMessageBatchRequestEntry::builder()
-                    .id(position.to_string())
-                    .receipt_handle(message.receipt_handle().unwrap_or_default())
-                    .build()
-                    .context("could not name a message to delete")?;
-                batch = batch.entries(entry);
-            }
+            let batch = self.sqs.delete_message_batch().queue_url(&self.queue_url);
+            let entries = to_delete(ten.iter().copied().map(receipt))?;
+            let batch = batch.set_entries(Some(entries));
             batch.send().await.context("could not delete from the queue")?;
         }
         Ok(())
@@ -298,6 +281,10 @@ impl Poller {
         self.is_ready.store(true, Ordering::Relaxed);
         tell(&Event::Ready)
     }
+}
+
+fn receipt(message: &Message) -> &str {
+    message.receipt_handle().unwrap_or_default()
 }
 
 /// After how long the consumer ends an invocation whose deadline it does not know,
