@@ -12,7 +12,7 @@ use shared::sources::whole_millis;
 use shared::table::{Settlement, TableError};
 use shared::telemetry::causes;
 use shared::telemetry::traces::trace_header;
-use shared::{Job, JobTable, Timestamp};
+use shared::{Job, JobTable, Timestamp, reason};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Consumer;
@@ -23,7 +23,7 @@ use crate::dispose::{LONGEST_WAIT, NO_TIME_LEFT};
 use crate::event::Record;
 use crate::handler::{ErrorKind, JobContext, JobError};
 use crate::jobs::Handlers;
-use crate::outcome::{Outcome, reason};
+use crate::outcome::Outcome;
 use crate::settle::{Settled, completion, failure, settle};
 use crate::tasks::Tasks;
 use crate::text::clean;

@@ -10,9 +10,7 @@ use shared::entry::{Failure, Lease};
 use shared::job::Interrupted;
 use shared::message::Message;
 use shared::table::{Again, PutIf, Settlement, TableError, Written};
-use shared::{JobEntry, JobTable, State, Timestamp};
-
-use crate::outcome::reason;
+use shared::{JobEntry, JobTable, State, Timestamp, reason};
 
 /// Tries to claim a job whose entry comes and goes between two calls. TTL or a
 /// person may delete it once; more is somebody at work on it.

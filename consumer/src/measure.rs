@@ -1,9 +1,10 @@
 //! What a batch adds to the metrics: the one place where outcomes are counted.
 
 use shared::metrics::{Dimensions, Measurements, Metric};
+use shared::reason;
 
 use crate::dispose::Disposed;
-use crate::outcome::{Disposition, Outcome, reason};
+use crate::outcome::{Disposition, Outcome};
 
 /// The dimension `Kind` of records without a job that can be run. What such a
 /// record calls its kind can be any text, and each would be another metric.

@@ -4,15 +4,15 @@
 //! During a deploy an old consumer meets a newer producer, so such a message
 //! comes back, and is a dead letter only at its last receive.
 
-use shared::JobTable;
 use shared::job::InvalidJob;
 use shared::message::{NotYetKnown, Problem};
 use shared::telemetry::causes;
+use shared::{JobTable, reason};
 
 use crate::Consumer;
 use crate::deadline::Deadline;
 use crate::event::Record;
-use crate::outcome::{Outcome, reason};
+use crate::outcome::Outcome;
 use crate::text::clean;
 
 impl<T: JobTable, Q> Consumer<T, Q> {

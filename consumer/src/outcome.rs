@@ -1,6 +1,6 @@
 //! What came of a record, and what SQS is told of it.
 
-use shared::Timestamp;
+use shared::{Timestamp, reason};
 
 /// What came of a record. [`Outcome::disposition`] says what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,30 +124,6 @@ pub enum Visible {
     AfterBackoff,
     /// After a backoff that lasts through an outage or a deployment.
     AfterLongBackoff,
-}
-
-/// Reasons for dead letters and failed entries. Part of what operators filter
-/// by, so they stay as they are.
-pub mod reason {
-    /// The handler said that no retry can help.
-    pub const PERMANENT: &str = "permanent";
-    /// The last receive failed.
-    pub const RETRIES_EXHAUSTED: &str = "retries-exhausted";
-    /// A job that must not be repeated blindly was interrupted.
-    pub const INTERRUPTED: &str = "interrupted";
-    /// A job that must not be repeated blindly had failed when this message,
-    /// which is older than that, was received again.
-    pub const FAILED_BEFORE: &str = "failed-before";
-    /// Same job id, other payload.
-    pub const FINGERPRINT_MISMATCH: &str = "fingerprint-mismatch";
-    /// No JSON, or no job id.
-    pub const UNDECODABLE: &str = "undecodable";
-    /// A version of the wire format that is not known here.
-    pub const UNKNOWN_VERSION: &str = "unknown-version";
-    /// A kind that is not known here.
-    pub const UNKNOWN_KIND: &str = "unknown-kind";
-    /// A payload that does not fit its kind.
-    pub const INVALID_PAYLOAD: &str = "invalid-payload";
 }
 
 impl Outcome {

@@ -5,7 +5,7 @@ use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use shared::entry::State;
-use shared::{JobEntry, JobId, Timestamp};
+use shared::{JobEntry, JobId, Timestamp, reason};
 
 use crate::answer::Answer;
 
@@ -14,9 +14,6 @@ const POLL_SECONDS: u64 = 1;
 
 /// The longest wait that is recommended, in seconds.
 const MAX_POLL_SECONDS: u64 = 60;
-
-/// The reason of a failure whose effect nobody knows.
-const INTERRUPTED: &str = "interrupted";
 
 /// Where a job stands, as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +105,7 @@ impl View {
     /// lease that is over has no owner, and nothing sweeps the table.
     pub(crate) fn of(entry: JobEntry, now: Timestamp) -> Self {
         use ShownState as Shown;
-        let interrupted = || Some(INTERRUPTED.to_owned());
+        let interrupted = || Some(reason::INTERRUPTED.to_owned());
         let (state, reason) = match entry.state {
             State::Running if entry.is_leased(now) => (Shown::Running, None),
             State::Running if entry.last_attempt => (Shown::Failed, interrupted()),

@@ -77,7 +77,7 @@ pub struct Lease {
 /// Why a job failed, in one word for machines and one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Such as `permanent` or `retries-exhausted`.
+    /// One of [`crate::reason`].
     pub reason: &'static str,
     /// The error's text, cut and cleaned.
     pub error: String,
@@ -115,7 +115,7 @@ pub struct JobEntry {
     pub lease_until: Option<Timestamp>,
     /// Not to be run again before this.
     pub not_before: Option<Timestamp>,
-    /// Why it failed: a word such as `permanent`.
+    /// Why it failed: one of [`crate::reason`], or a newer one.
     pub reason: Option<String>,
     /// The latest error.
     pub error: Option<String>,

@@ -6,16 +6,11 @@ use anyhow::{Result, anyhow};
 use serde::Serialize;
 use shared::job::Interrupted;
 use shared::message::{DecodeError, Message, NotYetKnown};
+use shared::reason::{INTERRUPTED, RETRIES_EXHAUSTED};
 use shared::table::DynamoJobTable;
 use shared::{Fingerprint, JobEntry, JobId, State, Timestamp};
 
 use super::letter::Letter;
-
-/// What the entry of a job says that failed at its message's last receive.
-const RETRIES_EXHAUSTED: &str = "retries-exhausted";
-
-/// What the entry of a job says that was interrupted.
-pub const INTERRUPTED: &str = "interrupted";
 
 /// What a dead letter's body says.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use anyhow::{Result, anyhow};
 use futures::future::join_all;
 use serde::Serialize;
 use shared::table::{Cause, PutIf, Verdict, Written};
-use shared::{JobEntry, JobTable, State, Timestamp};
+use shared::{JobEntry, JobTable, State, Timestamp, reason};
 
-use super::found::{Entries, Found, INTERRUPTED, Meaning};
+use super::found::{Entries, Found, Meaning};
 use super::redrive::is_interrupted;
 use super::{Desk, Office, ending, entry_ttl, say_if_incomplete};
 use crate::ending::Ending;
@@ -161,7 +161,7 @@ fn finding(found: &Found, entry_ttl: Duration, now: Timestamp) -> Finding {
         State::Queued if went_on(entry, found) => Finding::AsItShouldBe,
         State::Queued => Finding::Mark(Verdict::Failed(cause(&reason))),
         State::Running if is_interrupted(entry, now) => {
-            let cause = cause(INTERRUPTED);
+            let cause = cause(reason::INTERRUPTED);
             let held = found.may_be_held();
             Finding::Mark(if held { Verdict::Held(cause) } else { Verdict::Failed(cause) })
         }
