@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use shared::Timestamp;
 use shared::config::is_fifo;
+use shared::raw::text;
 
 /// One record of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,10 +109,6 @@ fn read(record: &RawValue) -> Result<Record, EventError> {
     })
 }
 
-fn text<'a>(value: &'a RawValue) -> Option<Cow<'a, str>> {
-    serde_json::from_str(value.get()).ok().map(|Text(text): Text<'a>| text)
-}
-
 /// A count, which SQS writes as a text and some tools as a number.
 fn count(value: &RawValue) -> Option<u32> {
     Some(u32::try_from(number(value)?).unwrap_or(u32::MAX).max(1))
@@ -121,10 +118,6 @@ fn count(value: &RawValue) -> Option<u32> {
 fn number(value: &RawValue) -> Option<u64> {
     text(value).as_deref().unwrap_or(value.get()).parse().ok()
 }
-
-/// A string that is borrowed where it has no escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

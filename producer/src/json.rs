@@ -5,13 +5,12 @@
 //! float can hold, a key that stands twice in an object (which readers would
 //! take for either value), and nesting without end.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use shared::fingerprint::MAX_DEPTH;
+use shared::raw::Text;
 
 use crate::problem::shorten;
 
@@ -40,10 +39,6 @@ pub(crate) fn check(text: &str) -> Result<(), Flaw> {
         (Ok(()), None) => Ok(()),
     }
 }
-
-/// A key, which is copied only where it has escapes.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads any value and keeps nothing.
 #[derive(Clone, Copy)]
@@ -115,7 +110,7 @@ impl<'de> Visitor<'de> for Check<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let member = self.deeper()?;
         let mut keys = Vec::new();
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(Text(key)) = map.next_key()? {
             keys.push(key);
             map.next_value_seed(member)?;
         }

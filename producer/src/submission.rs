@@ -1,10 +1,13 @@
 //! What a client sends to have a job done, read and checked once.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use shared::fingerprint::NotCanonical;
 use shared::job::InvalidJob;
 use shared::jobs::Rules;
+use shared::raw::text;
 use shared::validation::{Invalid, read};
 use shared::{Fingerprint, Job};
 
@@ -127,7 +130,7 @@ impl<'a> UncheckedSubmission<'a> {
         });
         let group = self.group.map_or(Some(None), |group| {
             let fits = |group: &String| (1..=MAX_GROUP_CHARS).contains(&group.chars().count());
-            let group = text(group).filter(fits);
+            let group = text(group).map(Cow::into_owned).filter(fits);
             if group.is_none() {
                 invalid.push("/group", "must be a string of 1 to 128 characters");
             }
@@ -156,7 +159,7 @@ fn check_key(key: &RawValue, keys: Keys) -> Result<IdempotencyKey, String> {
         Keys::InHeader => Err("must be sent as the header Idempotency-Key".to_owned()),
         Keys::InBody => {
             let key = text(key).ok_or("must be a string")?;
-            IdempotencyKey::from_text(key).map_err(str::to_owned)
+            IdempotencyKey::from_text(key.into_owned()).map_err(str::to_owned)
         }
     }
 }
@@ -199,11 +202,6 @@ fn check_work(
 /// must hear of it, and not lose its key.
 fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(field).map(Some)
-}
-
-/// The string that `value` is, if it is one.
-fn text(value: &RawValue) -> Option<String> {
-    serde_json::from_str(value.get()).ok()
 }
 
 /// 413: the job makes a message of more than `limit` bytes.

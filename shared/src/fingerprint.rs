@@ -5,7 +5,6 @@
 //! text of numbers kept. So the order of keys does not matter, and a deploy
 //! that adds a field to a payload type changes no fingerprint.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -14,6 +13,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 /// Levels of arrays and objects that a payload may nest.
+use crate::raw::Text;
+
 ///
 /// Each level reads its text again, so this bounds both the stack and the
 /// time that a hostile payload can cost.
@@ -125,10 +126,6 @@ const fn deeper(depth: usize) -> Result<usize, NotCanonical> {
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, NotCanonical> {
     serde_json::from_str(text).map_err(NotCanonical::NotUnicode)
 }
-
-/// A string, which is copied only where it has escapes.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The members of an object in the order of the text, repeated keys included.
 struct Members<'a>(Vec<(Text<'a>, &'a RawValue)>);

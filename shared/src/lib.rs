@@ -60,6 +60,7 @@ pub mod jobs;
 pub mod message;
 pub mod metrics;
 pub mod principal;
+pub mod raw;
 pub mod reason;
 #[cfg(feature = "openapi")]
 pub mod schema;

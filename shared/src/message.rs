@@ -5,6 +5,7 @@
 //! know. The payload is the text that the client sent and the producer
 //! validated, digit for digit.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::fingerprint::Fingerprint;
 use crate::job::{InvalidJob, Job};
 use crate::job_id::JobId;
 use crate::principal::Principal;
+use crate::raw::text;
 use crate::sources::Timestamp;
 use crate::validation::Invalid;
 
@@ -193,14 +195,9 @@ impl Wire<'_> {
     }
 }
 
-/// The string that `value` is, if it is one.
-fn text(value: &RawValue) -> Option<String> {
-    serde_json::from_str(value.get()).ok()
-}
-
 /// The string that `value` is, if it is one that may go into an entry.
 fn metadata(value: &RawValue) -> Option<String> {
-    text(value).filter(|text| text.len() <= MAX_METADATA_BYTES)
+    text(value).filter(|text| text.len() <= MAX_METADATA_BYTES).map(Cow::into_owned)
 }
 
 /// Why a body is no message that this code can run.
