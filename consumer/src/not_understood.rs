@@ -5,7 +5,7 @@
 //! comes back, and is a dead letter only at its last receive.
 
 use shared::job::InvalidJob;
-use shared::message::{NotYetKnown, Problem};
+use shared::message::{NotUnderstood, NotYetKnown};
 use shared::telemetry::causes;
 use shared::{JobTable, reason};
 
@@ -25,11 +25,11 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         deadline: &Deadline,
     ) -> Outcome {
         let reason = match &message.problem {
-            Problem::Version(_) => reason::UNKNOWN_VERSION,
-            Problem::Job(InvalidJob::UnknownKind(_)) => reason::UNKNOWN_KIND,
-            Problem::Job(InvalidJob::Payload(_)) | Problem::Incomplete | Problem::TooLong => {
-                reason::INVALID_PAYLOAD
-            }
+            NotUnderstood::Version(_) => reason::UNKNOWN_VERSION,
+            NotUnderstood::Job(InvalidJob::UnknownKind(_)) => reason::UNKNOWN_KIND,
+            NotUnderstood::Job(InvalidJob::Payload(_))
+            | NotUnderstood::Incomplete
+            | NotUnderstood::TooLong => reason::INVALID_PAYLOAD,
         };
         let error = clean(&causes(&message.problem));
         let last = self.is_last_receive(record);

@@ -167,27 +167,28 @@ impl Wire<'_> {
         self.created_at.and_then(|millis| serde_json::from_str(millis.get()).ok())
     }
 
-    fn known_job(&self, id: JobId) -> Result<Message, (Problem, Option<Fingerprint>)> {
+    fn known_job(&self, id: JobId) -> Result<Message, (NotUnderstood, Option<Fingerprint>)> {
         let sent = self.fingerprint.and_then(metadata).map(Fingerprint::from_text);
         let refuse = |problem| (problem, sent.clone());
         let version = self.v.map_or(Some(VERSION), |v| v.get().parse().ok());
         if version != Some(VERSION) {
-            return Err(refuse(Problem::Version(version)));
+            return Err(refuse(NotUnderstood::Version(version)));
         }
         let is_long = |text: Option<&RawValue>| {
             text.is_some_and(|text| text.get().len() > MAX_METADATA_BYTES)
         };
         if is_long(self.principal) || is_long(self.fingerprint) || is_long(self.kind) {
-            return Err(refuse(Problem::TooLong));
+            return Err(refuse(NotUnderstood::TooLong));
         }
-        let kind = self.kind.and_then(text).ok_or_else(|| refuse(Problem::Incomplete))?;
-        let payload = self.payload.ok_or_else(|| refuse(Problem::Incomplete))?;
-        let job = Job::parse(&kind, payload).map_err(|invalid| refuse(Problem::Job(invalid)))?;
+        let kind = self.kind.and_then(text).ok_or_else(|| refuse(NotUnderstood::Incomplete))?;
+        let payload = self.payload.ok_or_else(|| refuse(NotUnderstood::Incomplete))?;
+        let job =
+            Job::parse(&kind, payload).map_err(|invalid| refuse(NotUnderstood::Job(invalid)))?;
         let fingerprint = match sent {
             Some(sent) => sent,
             None => Fingerprint::of(&kind, payload).map_err(|error| {
                 let invalid = Invalid::one("", error.to_string());
-                (Problem::Job(InvalidJob::Payload(invalid)), None)
+                (NotUnderstood::Job(InvalidJob::Payload(invalid)), None)
             })?,
         };
         let (principal, created_at) = (self.principal(), self.created_at());
@@ -250,12 +251,12 @@ pub struct NotYetKnown {
     /// When the producer accepted it, if the message says so.
     pub created_at: Option<Timestamp>,
     /// What was not understood.
-    pub problem: Problem,
+    pub problem: NotUnderstood,
 }
 
 /// What of a message was not understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum NotUnderstood {
     /// Another version of the wire format; `None` if it is no number.
     #[error("version {} instead of {VERSION}", .0.map_or("unreadable".to_owned(), |v| v.to_string()))]
     Version(Option<u64>),
@@ -279,7 +280,7 @@ mod tests {
     const ID: &str = "abfc2f07-0372-443d-8266-36440aa5df13";
     const PAYLOAD: &str = r#"{"title":"t","rows":[{"group":"a","amount":"1.50"}]}"#;
 
-    fn problem(body: &str) -> Problem {
+    fn problem(body: &str) -> NotUnderstood {
         match Message::decode(body) {
             Err(DecodeError::NotYetKnown(message)) => message.problem,
             other => panic!("{other:?}"),
@@ -341,17 +342,17 @@ mod tests {
     fn what_names_a_job_may_be_understood_later() {
         let with = |rest: &str| problem(&format!(r#"{{"id":"{ID}",{rest}}}"#));
         let complete = format!(r#""kind":"report","payload":{PAYLOAD}"#);
-        assert_eq!(with(&format!(r#""v":2,{complete}"#)), Problem::Version(Some(2)));
-        assert_eq!(with(&format!(r#""v":"1",{complete}"#)), Problem::Version(None));
-        assert_eq!(with(r#""kind":"report""#), Problem::Incomplete);
-        assert_eq!(with(r#""kind":1,"payload":{}"#), Problem::Incomplete);
+        assert_eq!(with(&format!(r#""v":2,{complete}"#)), NotUnderstood::Version(Some(2)));
+        assert_eq!(with(&format!(r#""v":"1",{complete}"#)), NotUnderstood::Version(None));
+        assert_eq!(with(r#""kind":"report""#), NotUnderstood::Incomplete);
+        assert_eq!(with(r#""kind":1,"payload":{}"#), NotUnderstood::Incomplete);
         assert!(matches!(
             with(r#""kind":"new","payload":{}"#),
-            Problem::Job(InvalidJob::UnknownKind(_))
+            NotUnderstood::Job(InvalidJob::UnknownKind(_))
         ));
         assert!(matches!(
             with(r#""kind":"report","payload":{}"#),
-            Problem::Job(InvalidJob::Payload(_))
+            NotUnderstood::Job(InvalidJob::Payload(_))
         ));
     }
 
