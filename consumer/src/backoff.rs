@@ -23,7 +23,15 @@ const LONG: Backoff = Backoff { base: Duration::from_mins(1), cap: Duration::fro
 const LONG_GROWTH: u32 = 8;
 
 /// The longest wait of [`long_delay`].
-pub const LONGEST_DELAY: Duration = LONG.cap;
+pub const LONG_DELAY_CAP: Duration = LONG.cap;
+
+/// The longest wait that SQS is asked for. It hides a message for 12 h at most
+/// after it was received, which may be a batching window (5 min at most) and an
+/// invocation (15 min at most) ago. A job that is to wait longer is hidden anew
+/// at each receive.
+///
+/// Source: `ChangeMessageVisibility`, Amazon SQS API reference.
+pub(crate) const MAX_VISIBILITY_TIMEOUT: Duration = Duration::from_mins(12 * 60 - 5 - 15);
 
 /// The long wait after receive number `receive` (from 1), given a random
 /// `fraction` of 0 to 1. At least half of its bound: jitter must not shorten
@@ -66,6 +74,6 @@ mod tests {
         assert!(waits(0.0).sum::<Duration>() > Duration::from_hours(1));
         let longest: Vec<_> = waits(1.0).map(|wait| wait.as_secs() / 60).collect();
         assert_eq!(longest, [1, 8, 60, 60]);
-        assert_eq!(long_delay(u32::MAX, 1.0), LONGEST_DELAY);
+        assert_eq!(long_delay(u32::MAX, 1.0), LONG_DELAY_CAP);
     }
 }

@@ -1,5 +1,5 @@
-//! A batch: every record gets an outcome of its own, and only those that
-//! failed are reported.
+//! A batch: every record gets an outcome of its own, and only those that must
+//! come back are reported.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,9 @@ use tracing::Instrument;
 
 use crate::Consumer;
 use crate::deadline::Deadline;
-use crate::dispose::{Disposed, Told};
 use crate::event::{self, EventError, Record};
+use crate::finish::FinishedRecord;
+use crate::job_facts::JobFacts;
 use crate::measure::measure;
 use crate::outcome::Outcome;
 use crate::queue::RetryQueue;
@@ -77,74 +78,74 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         event: &RawValue,
         deadline: &Deadline,
     ) -> Result<SqsBatchResponse, BatchError> {
-        let disposed = match event::records(event) {
+        let finished = match event::records(event) {
             Ok(records) => self.process_all(records, deadline).await,
             Err(error) => {
                 self.metrics.write(Measurements::default(), self.clock.now());
                 return Err(error.into());
             }
         };
-        self.metrics.write(measure(&disposed), self.clock.now());
-        answer(disposed)
+        self.metrics.write(measure(&finished), self.clock.now());
+        answer(finished)
     }
 
-    async fn process_all(&self, records: Vec<Record>, deadline: &Deadline) -> Vec<Disposed> {
-        let disposed: Vec<Vec<Disposed>> = stream::iter(split(records))
+    async fn process_all(&self, records: Vec<Record>, deadline: &Deadline) -> Vec<FinishedRecord> {
+        let finished: Vec<Vec<FinishedRecord>> = stream::iter(split(records))
             .map(|work| self.process(work, deadline))
             .buffer_unordered(self.settings.concurrency)
             .collect()
             .await;
-        disposed.into_iter().flatten().collect()
+        finished.into_iter().flatten().collect()
     }
 
     /// Gives every record of `work` its outcome, and tells SQS.
-    async fn process(&self, work: Work, deadline: &Deadline) -> Vec<Disposed> {
+    async fn process(&self, work: Work, deadline: &Deadline) -> Vec<FinishedRecord> {
         match work {
             Work::Job { message, copies } => {
                 let Some(leader) = copies.first() else { return Vec::new() };
-                let about = &Told::job(&message);
-                let span = about.span(leader);
+                let job = &JobFacts::of(&message);
+                let span = job.span(leader);
                 let attempt =
                     self.attempt(&message, leader, deadline).instrument(span.clone()).await;
                 let copies = copies.iter().enumerate().map(|(position, copy)| {
                     let (attempt, span) = if position == 0 {
                         (attempt.clone(), span.clone())
                     } else {
-                        (attempt.of_copy(), about.span(copy))
+                        (attempt.of_copy(), job.span(copy))
                     };
-                    self.dispose(copy, attempt, about, deadline).instrument(span)
+                    self.finish(copy, attempt, job, deadline).instrument(span)
                 });
                 stream::iter(copies).buffered(self.settings.concurrency).collect().await
             }
             Work::NoJob { error: DecodeError::Unreadable(error), record } => {
                 let outcome = Outcome::Undecodable { error: clean(&causes(&error)) };
-                vec![self.dispose_alone(&record, outcome, deadline).await]
+                vec![self.finish_without_job(&record, outcome, deadline).await]
             }
             Work::NoJob { error: DecodeError::NotYetKnown(message), record } => {
-                let about = Told::not_yet_known(&message);
-                let span = about.span(&record);
-                let disposed = async {
+                let job = JobFacts::of_unknown(&message);
+                let span = job.span(&record);
+                let finished = async {
                     let outcome = self.not_understood(&message, &record, deadline).await;
-                    self.dispose(&record, outcome.into(), &about, deadline).await
+                    self.finish(&record, outcome.into(), &job, deadline).await
                 };
-                vec![disposed.instrument(span).await]
+                vec![finished.instrument(span).await]
             }
             Work::NoBody { record } => {
-                vec![self.dispose_alone(&record, Outcome::UnreadableRecord, deadline).await]
+                vec![self.finish_without_job(&record, Outcome::UnreadableRecord, deadline).await]
             }
         }
     }
 
-    /// Tells SQS what came of a record that names no job.
-    async fn dispose_alone(
+    /// Finishes with a record that names no job.
+    async fn finish_without_job(
         &self,
         record: &Record,
         outcome: Outcome,
         deadline: &Deadline,
-    ) -> Disposed {
-        let about = Told::default();
-        let span = about.span(record);
-        self.dispose(record, outcome.into(), &about, deadline).instrument(span).await
+    ) -> FinishedRecord {
+        let job = JobFacts::default();
+        let span = job.span(record);
+        self.finish(record, outcome.into(), &job, deadline).instrument(span).await
     }
 }
 
@@ -179,16 +180,16 @@ fn split(records: Vec<Record>) -> Vec<Work> {
 }
 
 /// The answer to Lambda: each message id that failed, once.
-fn answer(disposed: Vec<Disposed>) -> Result<SqsBatchResponse, BatchError> {
-    let records = disposed.len();
-    if disposed.iter().any(|record| record.attempt.outcome.is_alive()) {
+fn answer(finished: Vec<FinishedRecord>) -> Result<SqsBatchResponse, BatchError> {
+    let records = finished.len();
+    if finished.iter().any(|record| record.attempt.outcome.is_alive()) {
         return Err(BatchError::StillAlive);
     }
-    if records > 0 && disposed.iter().all(|record| record.is_outage) {
+    if records > 0 && finished.iter().all(|record| record.is_outage) {
         return Err(BatchError::Outage(records));
     }
     let mut failed = Vec::new();
-    for record in disposed.into_iter().filter(|record| record.is_returned) {
+    for record in finished.into_iter().filter(|record| record.is_returned) {
         let message_id = record.message_id.ok_or(BatchError::NoMessageId)?;
         if !failed.contains(&message_id) {
             failed.push(message_id);

@@ -11,18 +11,25 @@ use shared::job::Interrupted;
 use shared::message::Message;
 use shared::table::{Again, PutIf, Settlement, TableError, Written};
 use shared::{JobEntry, JobTable, State, Timestamp, reason};
+use tokio::time::timeout_at;
+
+use crate::Consumer;
+use crate::deadline::{Deadline, NO_TIME_LEFT};
+use crate::outcome::Outcome;
 
 /// Tries to claim a job whose entry comes and goes between two calls. TTL or a
 /// person may delete it once; more is somebody at work on it.
 const MAX_TRIES: u32 = 3;
 
-/// How long after a job failed a copy of its message may still be sent that
-/// nobody asked for: its producer tries to send it for as long as a request
-/// takes (10 s, its timeout in `infra/template.yaml`), and clocks disagree.
-/// Whoever looks into a failure takes longer.
+/// A message that was sent within this time after its job failed may be a copy
+/// that nobody asked for. One that was sent later was sent by a person.
+///
+/// A producer that gets no answer from SQS sends its message again, for as long
+/// as its request may take (10 s, its timeout in `infra/template.yaml`); the rest
+/// is for clocks that disagree. A person needs longer to look into a failure.
 const COPIES_WITHIN: Duration = Duration::from_mins(1);
 
-/// What came of a claim.
+/// What came of a try to claim a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The job is ours to run, until the lease ends.
@@ -46,12 +53,12 @@ pub enum Claim {
     Unsteady,
 }
 
-/// The claim that an invocation makes for a job.
+/// A claim that is to be made: what an invocation knows of a job and of itself.
 #[derive(Clone, Debug)]
 pub struct Claimant<'a> {
     /// The job.
     pub message: &'a Message,
-    /// What the claim gives, if it is acquired.
+    /// The right to run the job, if it is acquired.
     pub lease: Lease,
     /// Which receive of its message this is, from 1.
     pub attempt: u32,
@@ -61,6 +68,45 @@ pub struct Claimant<'a> {
     pub sent_at: Option<Timestamp>,
     /// How long the entry lives from now on.
     pub entry_ttl: Duration,
+}
+
+impl Claim {
+    /// What comes of the record, if the job is not to be run.
+    fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Acquired => None,
+            Self::Duplicate => Some(Outcome::Duplicate),
+            Self::Cancelled => Some(Outcome::Cancelled),
+            Self::Conflict => Some(Outcome::Conflict),
+            Self::Interrupted => {
+                let error = "the job was interrupted before".to_owned();
+                Some(Outcome::Interrupted { error })
+            }
+            Self::FailedBefore => Some(Outcome::FailedBefore),
+            Self::TooEarly(until) => Some(Outcome::TooEarly { until }),
+            Self::InProgress(until) => Some(Outcome::InProgress { until }),
+            Self::Unsteady => Some(Outcome::Unsteady),
+        }
+    }
+}
+
+impl<T: JobTable, Q> Consumer<T, Q> {
+    /// Claims a job; the outcome of its record, if the job is not to be run.
+    pub(crate) async fn claim(
+        &self,
+        claimant: &Claimant<'_>,
+        now: Timestamp,
+        deadline: &Deadline,
+    ) -> Option<Outcome> {
+        match timeout_at(deadline.stop_at(), claimant.claim(&self.table, now)).await {
+            Ok(Ok(claim)) => claim.outcome(),
+            Ok(Err(error @ TableError::Unreadable { .. })) => {
+                Some(Outcome::EntryUnreadable { error: error.to_string() })
+            }
+            Ok(Err(error)) => Some(Outcome::TableUnreachable { error: error.describe() }),
+            Err(_) => Some(Outcome::TableUnreachable { error: NO_TIME_LEFT.to_owned() }),
+        }
+    }
 }
 
 impl Claimant<'_> {

@@ -7,7 +7,7 @@ use shared::config::{ConfigError, EntryTtl, Environment, QueueUrl};
 use shared::metrics::DEFAULT_NAMESPACE;
 use shared::telemetry::LogLevel;
 
-use crate::backoff::{Backoff, LONGEST_DELAY};
+use crate::backoff::{Backoff, LONG_DELAY_CAP};
 use crate::jobs;
 
 /// Limits of one call to DynamoDB or SQS.
@@ -135,7 +135,7 @@ fn read_backoff<L: Fn(&str) -> Option<String>>(
     if base > cap {
         return env.problem("BACKOFF_BASE_SECONDS is larger than BACKOFF_CAP_SECONDS".to_owned());
     }
-    let longest = cap.max(LONGEST_DELAY.as_secs());
+    let longest = cap.max(LONG_DELAY_CAP.as_secs());
     if longest.saturating_mul(u64::from(receives)) >= retention {
         return env.problem(format!(
             "the longest wait ({longest} s, of BACKOFF_CAP_SECONDS and an outage's) times \

@@ -37,6 +37,9 @@ pub const CLOCK_SKEW: Duration = Duration::from_secs(2);
 /// 6 times the function's timeout of at least 10 s, so the lease ends before.
 const LEASE_MARGIN: Duration = CLOCK_SKEW.saturating_add(Duration::from_secs(3));
 
+/// The error of a call that would have outlasted the invocation.
+pub(crate) const NO_TIME_LEFT: &str = "no time left";
+
 /// The longest invocation that Lambda allows. A deadline further ahead is a
 /// mistake of whoever made the event.
 const LONGEST_INVOCATION: Duration = Duration::from_mins(15);

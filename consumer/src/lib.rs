@@ -1,8 +1,9 @@
 //! Takes SQS batches, claims each job, runs it, and reports what failed.
 //!
-//! [`Consumer::handle`] splits a batch into pieces of work (`batch`). Each is
-//! claimed (`claim`), run by its handler (`jobs`) and settled (`settle`): that
-//! is an `attempt`. Its [`Outcome`] decides what SQS is told (`dispose`).
+//! [`Consumer::handle`] splits a batch into pieces of work (`batch`). Each job is
+//! claimed (`claim`), run by its handler (`run_handler`, `jobs`) and settled
+//! (`settle`): that is an `attempt`. Its [`Outcome`] decides what becomes of the
+//! record in SQS (`finish`).
 //!
 //! | outcome | SQS | entry |
 //! |---|---|---|
@@ -24,10 +25,13 @@
 //! | not-started at the last receive | returned, visible now: SQS moves it to the DLQ | `failed` |
 
 mod attempt;
-mod dispose;
+mod finish;
+mod job_facts;
 mod measure;
-mod not_understood;
+mod run_handler;
+mod settle;
 mod text;
+mod unclaimed;
 
 pub mod backoff;
 pub mod batch;
@@ -39,7 +43,6 @@ pub mod handler;
 pub mod jobs;
 pub mod outcome;
 pub mod queue;
-pub mod settle;
 pub mod tasks;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;

@@ -3,7 +3,7 @@
 use shared::metrics::{Dimensions, Measurements, Metric};
 use shared::reason;
 
-use crate::dispose::Disposed;
+use crate::finish::FinishedRecord;
 use crate::outcome::{Disposition, Outcome};
 
 /// The dimension `Kind` of records without a job that can be run. What such a
@@ -11,12 +11,12 @@ use crate::outcome::{Disposition, Outcome};
 const UNKNOWN_KIND: &str = "unknown";
 
 /// Measures the records of a batch.
-pub(crate) fn measure(disposed: &[Disposed]) -> Measurements {
+pub(crate) fn measure(records: &[FinishedRecord]) -> Measurements {
     let mut measured = Measurements::default();
-    let failures = disposed.iter().filter(|record| record.is_returned).count();
-    measured.count(Metric::BatchSize, Dimensions::None, disposed.len());
+    let failures = records.iter().filter(|record| record.is_returned).count();
+    measured.count(Metric::BatchSize, Dimensions::None, records.len());
     measured.count(Metric::BatchItemFailures, Dimensions::None, failures);
-    for record in disposed {
+    for record in records {
         let kind = record.kind.unwrap_or(UNKNOWN_KIND);
         count_outcome(&mut measured, record, kind);
         time_run(&mut measured, record, kind);
@@ -24,7 +24,7 @@ pub(crate) fn measure(disposed: &[Disposed]) -> Measurements {
     measured
 }
 
-fn count_outcome(measured: &mut Measurements, record: &Disposed, kind: &'static str) {
+fn count_outcome(measured: &mut Measurements, record: &FinishedRecord, kind: &'static str) {
     let outcome = &record.attempt.outcome;
     let metric = match outcome {
         Outcome::Completed => Metric::JobsSucceeded,
@@ -59,7 +59,7 @@ fn count_outcome(measured: &mut Measurements, record: &Disposed, kind: &'static 
 
 /// Counts a dead letter, unless it could not be sent: then the record comes
 /// back, and is one later.
-fn count_dead_letter(measured: &mut Measurements, record: &Disposed, kind: &'static str) {
+fn count_dead_letter(measured: &mut Measurements, record: &FinishedRecord, kind: &'static str) {
     let reason = match record.attempt.outcome.disposition() {
         Disposition::DeadLetter { reason, .. } if !record.is_returned => reason,
         Disposition::Return(_) => reason::RETRIES_EXHAUSTED,
@@ -69,7 +69,7 @@ fn count_dead_letter(measured: &mut Measurements, record: &Disposed, kind: &'sta
     measured.count(Metric::JobsDeadLettered, Dimensions::KindAndReason(kind, reason), 1);
 }
 
-fn time_run(measured: &mut Measurements, record: &Disposed, kind: &'static str) {
+fn time_run(measured: &mut Measurements, record: &FinishedRecord, kind: &'static str) {
     let kind = Dimensions::Kind(kind);
     if let (Outcome::Completed, Some(age)) = (&record.attempt.outcome, record.age) {
         measured.time(Metric::JobLatency, kind, age);

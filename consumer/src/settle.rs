@@ -1,4 +1,4 @@
-//! Ends a claim: what the handler did becomes the entry's state.
+//! Settles a claim: how the handler's run ended becomes the entry's state.
 //!
 //! Every write is fenced by the lease's token, so that an invocation which
 //! lost its lease changes nothing.
@@ -6,38 +6,102 @@
 use std::time::Duration;
 
 use shared::entry::{Failure, Lease};
-use shared::table::{PutIf, Settlement, TableError, Written};
-use shared::{Clock, JobEntry, JobId, JobTable, State};
+use shared::message::Message;
+use shared::table::{Settlement, TableError, Written};
+use shared::{Clock, JobId, JobTable, Timestamp, reason};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Consumer;
-use crate::deadline::Deadline;
-use crate::dispose::NO_TIME_LEFT;
+use crate::backoff::{LONG_DELAY_CAP, MAX_VISIBILITY_TIMEOUT};
+use crate::deadline::{Deadline, NO_TIME_LEFT};
+use crate::event::Record;
+use crate::outcome::Outcome;
+use crate::run_handler::End;
 
 /// Between two tries to store what must not be lost. Each try has the SDK's
 /// own attempts in it.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What came of a settlement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settled {
+/// What came of storing a settlement.
+enum Settled {
     /// The entry says so now.
     Stored,
     /// The claim was not ours any more, and nothing was changed.
     LeaseLost,
     /// The table gave no answer in time; the entry says `running` until its
     /// lease ends, or the write took effect unseen.
-    NotStored {
-        /// What the table said last.
-        error: String,
-    },
+    NotStored { error: String },
+}
+
+impl<T: JobTable, Q> Consumer<T, Q> {
+    /// Stores how a run ended; the outcome of its record.
+    pub(crate) async fn settle(
+        &self,
+        message: &Message,
+        record: &Record,
+        lease: Lease,
+        end: End,
+        deadline: &Deadline,
+    ) -> Outcome {
+        let (settlement, outcome) = self.consequence(record, end);
+        let give_up_at = deadline.settle_until();
+        match store(&self.table, &self.clock, message.id, lease, &settlement, give_up_at).await {
+            Settled::Stored => outcome,
+            Settled::LeaseLost => Outcome::LeaseLost,
+            Settled::NotStored { error } => Outcome::NotStored { until: lease.until, error },
+        }
+    }
+
+    /// What the end of a run means for the entry and for the record.
+    fn consequence(&self, record: &Record, end: End) -> (Settlement, Outcome) {
+        match end {
+            End::Done { result } => {
+                (completion(result, self.settings.max_result_bytes), Outcome::Completed)
+            }
+            End::Permanent { error } => {
+                let failure = failure(reason::PERMANENT, &error);
+                (Settlement::Fail(failure), Outcome::Permanent { error })
+            }
+            End::Interrupted { error } => {
+                let failure = failure(reason::INTERRUPTED, &error);
+                (Settlement::Hold(failure), Outcome::Interrupted { error })
+            }
+            End::Retryable { error, .. } if self.is_last_receive(record) => {
+                let failure = failure(reason::RETRIES_EXHAUSTED, &error);
+                (Settlement::Fail(failure), Outcome::Exhausted { error })
+            }
+            End::Retryable { error, not_before } => {
+                let backoff = self.settings.backoff;
+                let delay = backoff.delay(record.receive_count, self.random.fraction());
+                let now = self.clock.now();
+                let not_before = not_before.unwrap_or(now + delay).min(self.latest(record, now));
+                let settlement = Settlement::Release { error: error.clone(), not_before };
+                (settlement, Outcome::Released { not_before, error })
+            }
+        }
+    }
+
+    /// The latest moment that a job can wait for, and its message still be there.
+    ///
+    /// A long wait is made of several, and each ends with a receive; of those
+    /// that are left, one is for the run and one for a mishap. And the queue
+    /// forgets what it has kept for too long: of that time, one long backoff is
+    /// left over.
+    fn latest(&self, record: &Record, now: Timestamp) -> Timestamp {
+        let receives_left = self.settings.max_receive_count - record.receive_count;
+        let waits = receives_left.saturating_sub(1).max(1);
+        let by_receives = now + MAX_VISIBILITY_TIMEOUT * waits;
+        let sent_at = record.sent_at.unwrap_or(now);
+        let by_retention = sent_at + self.settings.retention.saturating_sub(LONG_DELAY_CAP);
+        by_receives.min(by_retention)
+    }
 }
 
 /// Stores `settlement`, trying until `give_up_at`.
 ///
 /// Every settlement is worth that. Without it, what was done would be done
 /// again, and a job that is held when interrupted would count as interrupted.
-pub async fn settle(
+async fn store(
     table: &impl JobTable,
     clock: &Clock,
     id: JobId,
@@ -48,7 +112,7 @@ pub async fn settle(
     let mut last_error = NO_TIME_LEFT.to_owned();
     let tries = async {
         loop {
-            match settle_once(table, clock, id, lease, settlement).await {
+            match store_once(table, clock, id, lease, settlement).await {
                 Ok(settled) => return settled,
                 Err(error) => last_error = error.describe(),
             }
@@ -59,7 +123,7 @@ pub async fn settle(
     settled.unwrap_or(Settled::NotStored { error: last_error })
 }
 
-async fn settle_once(
+async fn store_once(
     table: &impl JobTable,
     clock: &Clock,
     id: JobId,
@@ -78,41 +142,10 @@ async fn settle_once(
     Ok(if ours { Settled::Stored } else { Settled::LeaseLost })
 }
 
-impl<T: JobTable, Q> Consumer<T, Q> {
-    /// Writes `failed` for a job that nobody has claimed: it is absent, or
-    /// queued. Where it was claimed, its entry knows better and stays.
-    ///
-    /// # Errors
-    ///
-    /// The table gave no answer; the entry may still say `queued`.
-    pub(crate) async fn fail_unclaimed(
-        &self,
-        queued: JobEntry,
-        reason: &str,
-        error: &str,
-        deadline: &Deadline,
-    ) -> Result<(), String> {
-        let condition = PutIf::Unclaimed { fingerprint: queued.fingerprint.clone() };
-        let failed = JobEntry {
-            state: State::Failed,
-            reason: Some(reason.to_owned()),
-            error: Some(error.to_owned()),
-            ..queued
-        };
-        let put = self.table.put(&failed, &condition, failed.updated_at);
-        match timeout_at(deadline.settle_until(), put).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(error.describe()),
-            Err(_) => Err(NO_TIME_LEFT.to_owned()),
-        }
-    }
-}
-
 /// The settlement of a job that did its work. A result that is no JSON or is
 /// larger than `max_bytes` is not kept; the job has succeeded all the same, and
 /// must never run again for that.
-#[must_use]
-pub fn completion(result: Option<String>, max_bytes: usize) -> Settlement {
+fn completion(result: Option<String>, max_bytes: usize) -> Settlement {
     let result = result.filter(|result| {
         let (bytes, fits) = (result.len(), result.len() <= max_bytes);
         if !fits {
@@ -123,10 +156,8 @@ pub fn completion(result: Option<String>, max_bytes: usize) -> Settlement {
     Settlement::Complete { result_omitted: result.is_none(), result }
 }
 
-/// The settlement of a job that will not run again by itself.
-#[must_use]
-pub fn failure(reason: &'static str, error: &str) -> Settlement {
-    Settlement::Fail(Failure { reason, error: error.to_owned() })
+fn failure(reason: &'static str, error: &str) -> Failure {
+    Failure { reason, error: error.to_owned() }
 }
 
 #[cfg(test)]

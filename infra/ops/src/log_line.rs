@@ -104,7 +104,7 @@ mod tests {
         show(style, "consumer", &line)
     }
 
-    const EVENT: &str = r#"{"timestamp":"2026-11-30T17:53:01.511907Z","level":"WARN","message":"record settled","job.attempt":2,"error":"failed as asked","outcome":"released","name":"weekly","target":"consumer::dispose"}"#;
+    const EVENT: &str = r#"{"timestamp":"2026-11-30T17:53:01.511907Z","level":"WARN","message":"record settled","job.attempt":2,"error":"failed as asked","outcome":"released","name":"weekly","target":"consumer::finish"}"#;
 
     #[test]
     fn an_event_is_one_readable_line() {

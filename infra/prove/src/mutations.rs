@@ -50,14 +50,14 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "any error of a claim counts as a duplicate",
-        file: "consumer/src/attempt.rs",
-        find: "Err(error) => Outcome::TableUnreachable { error: error.describe() },\n        };",
-        replace: "Err(_) => Outcome::Duplicate,\n        };",
+        file: "consumer/src/claim.rs",
+        find: "Ok(Err(error)) => Some(Outcome::TableUnreachable { error: error.describe() }),",
+        replace: "Ok(Err(_)) => Some(Outcome::Duplicate),",
         table: TableKind::Memory,
     },
     Mutation {
         name: "a job that failed is not given back",
-        file: "consumer/src/attempt.rs",
+        file: "consumer/src/settle.rs",
         find: "let (settlement, outcome) = self.consequence(record, end);",
         replace: "let (settlement, outcome) = self.consequence(record, end);\n\
                   if matches!(settlement, Settlement::Release { .. }) { return outcome; }",
@@ -86,7 +86,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a record is acknowledged though its dead letter was not sent",
-        file: "consumer/src/dispose.rs",
+        file: "consumer/src/finish.rs",
         find: "(!sent, !sent)",
         replace: "(false, false)",
         table: TableKind::Memory,
@@ -107,7 +107,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a held kind is given back when it is stopped for time",
-        file: "consumer/src/attempt.rs",
+        file: "consumer/src/run_handler.rs",
         find: r#"unexpected("stopped for lack of time".to_owned())"#,
         replace: "End::Retryable { error: String::new(), not_before: None }",
         table: TableKind::Memory,

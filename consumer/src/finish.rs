@@ -1,37 +1,24 @@
-//! Carries out what an outcome means for a record, and logs it once.
+//! Finishes with a record: logs what came of it, and tells SQS to delete it, to
+//! show it again or to keep it as a dead letter.
 
 use std::time::Duration;
 
-use shared::message::{Message, NotYetKnown};
+use shared::JobTable;
 use shared::sources::whole_millis;
-use shared::telemetry::trace_id;
-use shared::telemetry::traces::continue_trace;
-use shared::{JobId, JobTable, Timestamp};
 use tokio::time::timeout_at;
-use tracing::Span;
 
 use crate::Consumer;
 use crate::attempt::Attempt;
-use crate::backoff::long_delay;
-use crate::deadline::{CLOCK_SKEW, Deadline};
+use crate::backoff::{MAX_VISIBILITY_TIMEOUT, long_delay};
+use crate::deadline::{CLOCK_SKEW, Deadline, NO_TIME_LEFT};
 use crate::event::Record;
+use crate::job_facts::JobFacts;
 use crate::outcome::{Disposition, Visible};
 use crate::queue::{DeadLetter, RetryQueue};
-use crate::text::clean;
 
-/// The longest that a record is hidden. SQS hides a message for 12 h at most
-/// after it was received, which may be a batching window (5 min at most) and an
-/// invocation (15 min at most) ago.
-///
-/// Source: `ChangeMessageVisibility`, Amazon SQS API reference.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(12 * 60 - 5 - 15);
-
-/// The error of a call that would have outlasted the invocation.
-pub(crate) const NO_TIME_LEFT: &str = "no time left";
-
-/// What happened to a record in SQS.
+/// A record of which SQS has been told what is to become of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Disposed {
+pub(crate) struct FinishedRecord {
     pub(crate) message_id: Option<String>,
     pub(crate) attempt: Attempt,
     /// The kind of its job, if that is known here.
@@ -44,60 +31,18 @@ pub(crate) struct Disposed {
     pub(crate) is_outage: bool,
 }
 
-/// What the log and a dead letter say of the job.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    id: Option<JobId>,
-    kind: Option<String>,
-    /// The kind, if it is known here.
-    known_kind: Option<&'static str>,
-    created_at: Option<Timestamp>,
-}
-
-impl Told {
-    pub(crate) fn job(message: &Message) -> Self {
-        let kind = message.job.kind();
-        Self {
-            id: Some(message.id),
-            kind: Some(kind.to_owned()),
-            known_kind: Some(kind),
-            created_at: message.created_at,
-        }
-    }
-
-    pub(crate) fn not_yet_known(message: &NotYetKnown) -> Self {
-        let kind = message.kind.as_deref().map(clean);
-        Self { id: Some(message.id), kind, known_kind: None, created_at: message.created_at }
-    }
-
-    /// The span of everything that is done about `record`. It is an error, so
-    /// that every event has it, whatever the level.
-    pub(crate) fn span(&self, record: &Record) -> Span {
-        let span = tracing::error_span!(
-            "record",
-            job.id = self.id.map(tracing::field::display),
-            job.kind = self.kind,
-            job.attempt = record.receive_count,
-            sqs.message_id = record.message_id,
-            trace.id = record.trace_header.as_deref().and_then(trace_id),
-        );
-        continue_trace(&span, record.trace_header.as_deref());
-        span
-    }
-}
-
 impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
-    /// Tells SQS what came of `record`.
-    pub(crate) async fn dispose(
+    /// Does with `record` in SQS what the outcome of its attempt asks for.
+    pub(crate) async fn finish(
         &self,
         record: &Record,
         attempt: Attempt,
-        about: &Told,
+        job: &JobFacts,
         deadline: &Deadline,
-    ) -> Disposed {
+    ) -> FinishedRecord {
         let outcome = &attempt.outcome;
         let now = self.clock.now();
-        let age = about.created_at.map(|created_at| now.since(created_at));
+        let age = job.created_at.map(|created_at| now.since(created_at));
         log(&attempt, age);
         let (is_returned, is_outage) = match outcome.disposition() {
             Disposition::Acknowledge => (false, false),
@@ -106,15 +51,15 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 (true, outcome.is_outage())
             }
             Disposition::DeadLetter { reason, error } => {
-                let sent = self.dead_letter(record, reason, error, about, deadline).await;
+                let sent = self.dead_letter(record, reason, error, job, deadline).await;
                 if !sent {
                     self.show_again(record, Visible::AfterLongBackoff, deadline).await;
                 }
                 (!sent, !sent)
             }
         };
-        let (message_id, kind) = (record.message_id.clone(), about.known_kind);
-        Disposed { message_id, attempt, kind, age, is_returned, is_outage }
+        let (message_id, kind) = (record.message_id.clone(), job.known_kind);
+        FinishedRecord { message_id, attempt, kind, age, is_returned, is_outage }
     }
 
     /// Asks SQS to show a record again. If that fails, SQS does so after the
@@ -142,7 +87,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
             Visible::AfterLongBackoff => long_delay(receive, self.random.fraction()),
         };
         let seconds = wanted.as_secs() + u64::from(wanted.subsec_nanos() > 0);
-        Duration::from_secs(seconds).min(LONGEST_WAIT)
+        Duration::from_secs(seconds).min(MAX_VISIBILITY_TIMEOUT)
     }
 
     /// Sends the record's message to the dead-letter queue; whether it is there.
@@ -151,7 +96,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         record: &Record,
         reason: &'static str,
         error: String,
-        about: &Told,
+        job: &JobFacts,
         deadline: &Deadline,
     ) -> bool {
         let mut attributes = vec![
@@ -160,8 +105,8 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
             ("receive_count", record.receive_count.to_string()),
             ("failed_at", self.clock.now().to_rfc3339()),
         ];
-        attributes.extend(about.id.map(|id| ("job_id", id.to_string())));
-        attributes.extend(about.kind.clone().map(|kind| ("kind", kind)));
+        attributes.extend(job.id.map(|id| ("job_id", id.to_string())));
+        attributes.extend(job.kind.clone().map(|kind| ("kind", kind)));
         attributes.extend(record.message_id.clone().map(|id| ("source_message_id", id)));
         let letter = DeadLetter {
             body: record.body.as_deref().unwrap_or_default(),
