@@ -11,7 +11,7 @@
 //! written side by side, and only the message decides.
 
 use shared::entry::State;
-use shared::table::{self, PutIf};
+use shared::table::{PutIf, Written};
 use shared::{JobEntry, JobTable};
 
 use crate::Producer;
@@ -37,7 +37,7 @@ pub(crate) async fn accept(
 ) -> Result<Accepted, Refusal> {
     match job.name {
         Name::Intent | Name::Key => {
-            let Written { accepted, message } = put_first(producer, job).await?;
+            let WithEntry { accepted, message } = put_first(producer, job).await?;
             if let Some(message) = message {
                 producer.queue.send(message).await?;
             }
@@ -56,12 +56,14 @@ pub(crate) struct Accepted {
     pub(crate) is_new: bool,
 }
 
-/// A job whose entry is in the table.
+/// A job whose entry is in the table, and whose message may still have to be
+/// sent.
 #[derive(Debug)]
-pub(crate) struct Written {
-    /// The job, which is accepted once its message is sent.
+pub(crate) struct WithEntry {
+    /// The answer, once there is no message left to send.
     pub(crate) accepted: Accepted,
-    /// The message that must be sent before the job counts as accepted.
+    /// The message that must be sent before the job counts as accepted; `None`
+    /// where somebody has received it already.
     pub(crate) message: Option<Outgoing>,
 }
 
@@ -73,17 +75,17 @@ pub(crate) struct Written {
 pub(crate) async fn put_first(
     producer: &Producer<impl JobTable, impl JobQueue>,
     job: &NewJob<'_>,
-) -> Result<Written, Refusal> {
+) -> Result<WithEntry, Refusal> {
     let entry = job.entry(producer.entry_ttl);
     let message = job.message(producer.message_limit)?;
     for _ in 0..PUT_ATTEMPTS {
         let old = match producer.table.put(&entry, &PutIf::Absent, job.created_at).await? {
-            table::Written::Yes => {
+            Written::Yes => {
                 let accepted = Accepted { view: View::of(entry, job.created_at), is_new: true };
-                return Ok(Written { accepted, message: Some(message) });
+                return Ok(WithEntry { accepted, message: Some(message) });
             }
-            table::Written::No(Some(old)) => Some(*old),
-            table::Written::No(None) => producer.table.get(job.id).await?,
+            Written::No(Some(old)) => Some(*old),
+            Written::No(None) => producer.table.get(job.id).await?,
         };
         if let Some(old) = old.filter(|old| !old.is_expired(job.created_at)) {
             return join(job, old, producer.message_limit);
@@ -93,7 +95,7 @@ pub(crate) async fn put_first(
 }
 
 /// Answers with the job that is there under the same name.
-fn join(job: &NewJob<'_>, old: JobEntry, message_limit: usize) -> Result<Written, Refusal> {
+fn join(job: &NewJob<'_>, old: JobEntry, message_limit: usize) -> Result<WithEntry, Refusal> {
     if job.name == Name::Key && old.fingerprint != job.fingerprint {
         let detail = "The Idempotency-Key was sent before with another kind or payload. Use a \
                       new key for a new job.";
@@ -104,7 +106,7 @@ fn join(job: &NewJob<'_>, old: JobEntry, message_limit: usize) -> Result<Written
     let message =
         if was_claimed { None } else { Some(job.message_of(&old.principal, message_limit)?) };
     let accepted = Accepted { view: View::of(old, job.created_at), is_new: false };
-    Ok(Written { accepted, message })
+    Ok(WithEntry { accepted, message })
 }
 
 async fn side_by_side(

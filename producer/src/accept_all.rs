@@ -14,7 +14,7 @@ use shared::table::PutIf;
 use shared::{Fingerprint, JobId, JobTable};
 use tokio::time::{Instant, timeout_at};
 
-use crate::accept::{Accepted, Written, put_first};
+use crate::accept::{Accepted, WithEntry, put_first};
 use crate::config::CALL_LIMITS;
 use crate::new_job::{Name, NewJob};
 use crate::queue::chunks::send_all;
@@ -36,21 +36,22 @@ const PUTS_WITHIN: Duration = CALL_LIMITS.operation;
 /// The time for everything. A second is left to tell what became of each job.
 const ALL_WITHIN: Duration = ANSWER_WITHIN.saturating_sub(Duration::from_secs(1));
 
-/// What became of one job, which several requests may share.
-pub(crate) type Outcome = Arc<Result<Accepted, Refusal>>;
+/// Whether a job is accepted. Several jobs of a request share one decision if
+/// they are the same job.
+pub(crate) type Decision = Arc<Result<Accepted, Refusal>>;
 
 /// Accepts jobs, or finds that they were accepted before. Answers for each of
 /// them, in their order; a refusal means what it means for one job.
 pub(crate) async fn accept_all(
     producer: &Producer<impl JobTable, impl JobQueue>,
     jobs: &[NewJob<'_>],
-) -> Vec<Outcome> {
+) -> Vec<Decision> {
     let started = Instant::now();
     let (works, work_of) = distinct(jobs);
     let written = write_named(producer, &works, started + PUTS_WITHIN).await;
-    let outcomes = send(producer, &works, written, started + ALL_WITHIN).await;
-    let outcomes: Vec<Outcome> = outcomes.into_iter().map(Arc::new).collect();
-    work_of.into_iter().filter_map(|work| outcomes.get(work).cloned()).collect()
+    let decisions = send(producer, &works, written, started + ALL_WITHIN).await;
+    let decisions: Vec<Decision> = decisions.into_iter().map(Arc::new).collect();
+    work_of.into_iter().filter_map(|work| decisions.get(work).cloned()).collect()
 }
 
 /// The jobs without repetitions, and for each job which of them it is.
@@ -76,7 +77,7 @@ async fn write_named(
     producer: &Producer<impl JobTable, impl JobQueue>,
     works: &[&NewJob<'_>],
     until: Instant,
-) -> Vec<Option<Result<Written, Refusal>>> {
+) -> Vec<Option<Result<WithEntry, Refusal>>> {
     // Of two contents under one key, the first is to win: one after the other.
     let (mut groups, mut known) = (Vec::<Vec<usize>>::new(), HashMap::<JobId, usize>::new());
     for (work, job) in works.iter().enumerate().filter(|(_, job)| job.name != Name::Nothing) {
@@ -98,7 +99,7 @@ async fn write_in_turn(
     works: &[&NewJob<'_>],
     same_id: Vec<usize>,
     until: Instant,
-) -> Vec<(usize, Result<Written, Refusal>)> {
+) -> Vec<(usize, Result<WithEntry, Refusal>)> {
     let mut written = Vec::new();
     for work in same_id {
         let Some(job) = works.get(work) else { continue };
@@ -112,7 +113,7 @@ async fn write_in_turn(
 async fn send(
     producer: &Producer<impl JobTable, impl JobQueue>,
     works: &[&NewJob<'_>],
-    written: Vec<Option<Result<Written, Refusal>>>,
+    written: Vec<Option<Result<WithEntry, Refusal>>>,
     until: Instant,
 ) -> Vec<Result<Accepted, Refusal>> {
     let limit = producer.message_limit;
@@ -121,7 +122,7 @@ async fn send(
     let mut ready: Vec<Result<(Accepted, bool), Refusal>> = Vec::new();
     for (job, written) in works.iter().zip(written) {
         ready.push(match written {
-            Some(written) => written.map(|Written { accepted, message }| {
+            Some(written) => written.map(|WithEntry { accepted, message }| {
                 let waits = message.is_some();
                 messages.extend(message);
                 (accepted, waits)

@@ -12,7 +12,7 @@ use shared::validation::{Invalid, MAX_ERRORS, read};
 
 use crate::Producer;
 use crate::accept::Accepted;
-use crate::accept_all::{Outcome, accept_all};
+use crate::accept_all::{Decision, accept_all};
 use crate::answer::Answer;
 use crate::idempotency_key::IdempotencyKey;
 use crate::json::Flaw;
@@ -79,17 +79,17 @@ pub(crate) async fn create_jobs(
         refusals.push(job.map(|job| jobs.push(job)).err());
     }
     let mut accepted = accept_all(producer, &jobs).await.into_iter();
-    let outcomes = refusals.into_iter().filter_map(|refusal| match refusal {
+    let decisions = refusals.into_iter().filter_map(|refusal| match refusal {
         Some(refusal) => Some(Arc::new(Err(refusal))),
-        // Each job that was read has an outcome.
+        // Each job that was read has a decision.
         None => accepted.next(),
     });
-    let outcomes: Vec<Outcome> = outcomes.collect();
-    let tally = tally(&outcomes);
-    log(&outcomes, tally);
-    match all_failed(&outcomes) {
-        Some(refusal) => Err(refusal.of_jobs(outcomes.len())),
-        None => Ok(to_answer(&outcomes, &request.base).with_tally(tally)),
+    let decisions: Vec<Decision> = decisions.collect();
+    let tally = tally(&decisions);
+    log(&decisions, tally);
+    match all_failed(&decisions) {
+        Some(refusal) => Err(refusal.of_jobs(decisions.len())),
+        None => Ok(to_answer(&decisions, &request.base).with_tally(tally)),
     }
 }
 
@@ -126,11 +126,11 @@ fn read_job<'a>(
 
 /// Counts what became of the jobs. Of several that are one job, the first is
 /// new at most.
-fn tally(outcomes: &[Outcome]) -> Tally {
+fn tally(decisions: &[Decision]) -> Tally {
     let mut tally = Tally::default();
     let mut known = HashSet::new();
-    for outcome in outcomes {
-        match &**outcome {
+    for decision in decisions {
+        match &**decision {
             Ok(Accepted { view, is_new }) if known.insert(view.id()) && *is_new => {
                 tally.accepted += 1;
             }
@@ -144,13 +144,13 @@ fn tally(outcomes: &[Outcome]) -> Tally {
 /// One line for the batch, which is found by the id of each accepted job: 500
 /// lines would say no more, at ten times the cost. And one for all that failed,
 /// with the first cause: as a rule, one outage has failed them all.
-fn log(outcomes: &[Outcome], tally: Tally) {
-    let accepted = outcomes.iter().filter_map(|outcome| (**outcome).as_ref().ok());
+fn log(decisions: &[Decision], tally: Tally) {
+    let accepted = decisions.iter().filter_map(|decision| (**decision).as_ref().ok());
     let ids: Vec<String> = accepted.map(|accepted| accepted.view.id().to_string()).collect();
     let Tally { accepted, duplicates, rejected } = tally;
     let ids = (!ids.is_empty()).then(|| ids.join(" "));
     tracing::info!(job.ids = ids, accepted, duplicates, rejected, "batch answered");
-    let mut refusals = outcomes.iter().filter_map(|outcome| (**outcome).as_ref().err());
+    let mut refusals = decisions.iter().filter_map(|decision| (**decision).as_ref().err());
     if let Some(first) = refusals.find(|refusal| refusal.cause.is_some()) {
         first.log();
     }
@@ -158,10 +158,10 @@ fn log(outcomes: &[Outcome], tally: Tally) {
 
 /// The refusal of the whole request, if every job failed through no fault of
 /// the client's: it need not look at each.
-fn all_failed(outcomes: &[Outcome]) -> Option<Refusal> {
+fn all_failed(decisions: &[Decision]) -> Option<Refusal> {
     let mut kinds = Vec::new();
-    for outcome in outcomes {
-        match &**outcome {
+    for decision in decisions {
+        match &**decision {
             Err(refusal) if refusal.is_ours() => kinds.push(refusal.problem.kind),
             _ => return None,
         }
@@ -173,9 +173,9 @@ fn all_failed(outcomes: &[Outcome]) -> Option<Refusal> {
     })
 }
 
-fn to_answer(outcomes: &[Outcome], base: &str) -> Answer {
-    let most_errors = (MAX_ERRORS_IN_ALL / outcomes.len().max(1)).min(MAX_ERRORS);
-    let answer = |(position, outcome): (usize, &Outcome)| match &**outcome {
+fn to_answer(decisions: &[Decision], base: &str) -> Answer {
+    let most_errors = (MAX_ERRORS_IN_ALL / decisions.len().max(1)).min(MAX_ERRORS);
+    let answer = |(position, decision): (usize, &Decision)| match &**decision {
         Ok(accepted) => JobAnswer {
             status: StatusCode::ACCEPTED.as_u16(),
             job: Some(accepted.view.to_accepted_body(base)),
@@ -186,11 +186,11 @@ fn to_answer(outcomes: &[Outcome], base: &str) -> Answer {
             JobAnswer { status: problem.status, job: None, problem: Some(problem) }
         }
     };
-    let jobs: Vec<_> = outcomes.iter().enumerate().map(answer).collect();
+    let jobs: Vec<_> = decisions.iter().enumerate().map(answer).collect();
     let all_accepted = jobs.iter().all(|job| job.problem.is_none());
     let status = if all_accepted { StatusCode::ACCEPTED } else { StatusCode::MULTI_STATUS };
     let answer = Answer::json(status, "application/json", &BatchBody { jobs });
-    match retry_after(outcomes) {
+    match retry_after(decisions) {
         Some(seconds) => answer.with_header(RETRY_AFTER, &seconds),
         None => answer,
     }
@@ -198,10 +198,10 @@ fn to_answer(outcomes: &[Outcome], base: &str) -> Answer {
 
 /// When it makes sense to send refused jobs again, or else to ask about the
 /// first of the accepted ones.
-fn retry_after(outcomes: &[Outcome]) -> Option<String> {
+fn retry_after(decisions: &[Decision]) -> Option<String> {
     let mut poll_after: Option<u64> = None;
-    for outcome in outcomes {
-        match &**outcome {
+    for decision in decisions {
+        match &**decision {
             Err(refusal) if refusal.problem.kind == ProblemType::Unavailable => {
                 return Some(RETRY_AFTER_SECONDS.to_owned());
             }
