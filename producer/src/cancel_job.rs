@@ -9,8 +9,8 @@ use shared::table::Cancellation;
 use shared::{JobEntry, JobId, JobTable, Principal, Timestamp};
 
 use crate::Producer;
-use crate::access::Access;
 use crate::answer::Answer;
+use crate::permission::Permission;
 use crate::queue::JobQueue;
 use crate::refusal::{Cause, Refusal};
 use crate::request::Request;
@@ -51,10 +51,10 @@ fn judge(
     now: Timestamp,
 ) -> Result<Option<View>, Refusal> {
     let old = old.ok_or_else(Refusal::job_not_found)?;
-    match Access::of(caller, &old, now) {
-        Access::Own => {}
-        Access::Read => return Err(Refusal::not_the_owner()),
-        Access::None => return Err(Refusal::job_not_found()),
+    match Permission::of(caller, &old, now) {
+        Permission::Own => {}
+        Permission::Read => return Err(Refusal::not_the_owner()),
+        Permission::None => return Err(Refusal::job_not_found()),
     }
     let view = View::of(old, now);
     match view.state() {

@@ -3,8 +3,8 @@
 use shared::{JobId, JobTable};
 
 use crate::Producer;
-use crate::access::Access;
 use crate::answer::Answer;
+use crate::permission::Permission;
 use crate::queue::JobQueue;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -18,7 +18,8 @@ pub(crate) async fn get_job(
 ) -> Result<Answer, Refusal> {
     let now = producer.clock.now();
     let entry = producer.table.get(id).await?;
-    let visible = entry.filter(|entry| Access::of(&request.caller, entry, now) != Access::None);
+    let visible =
+        entry.filter(|entry| Permission::of(&request.caller, entry, now) != Permission::None);
     // Another caller's job looks like one that is not there.
     let entry = visible.ok_or_else(Refusal::job_not_found)?;
     Ok(View::of(entry, now).to_found(&request.base))

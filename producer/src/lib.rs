@@ -67,7 +67,6 @@
 
 mod accept;
 mod accept_all;
-mod access;
 mod answer;
 mod caller;
 mod cancel_job;
@@ -83,6 +82,7 @@ mod json;
 mod new_job;
 #[cfg(feature = "openapi")]
 pub mod openapi;
+mod permission;
 mod problem;
 mod queue;
 mod refusal;

@@ -4,7 +4,7 @@ use shared::{Job, JobEntry, Principal, Timestamp};
 
 /// What a caller may do with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum Permission {
     /// Everything: the caller asked for it, or asked first.
     Own,
     /// See it: its kind belongs to the deployment.
@@ -13,7 +13,7 @@ pub(crate) enum Access {
     None,
 }
 
-impl Access {
+impl Permission {
     /// What `caller` may do with the job of `entry` at `now`. An expired job
     /// is nobody's.
     pub(crate) fn of(caller: &Principal, entry: &JobEntry, now: Timestamp) -> Self {
