@@ -4,29 +4,23 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
 use consumer::Consumer;
 use consumer::config::{CALL_LIMITS, Config};
 use consumer::jobs::Handlers;
 use consumer::queue::SqsRetryQueue;
+use lambda_runtime::Error;
 use shared::metrics::Metrics;
 use shared::table::{DynamoJobTable, GroupedJobTable};
-use shared::telemetry::{self, LogLevel};
-use shared::{Clock, Ids, JobTable, NOBODYS_JOB, Random, aws, warm_up};
+use shared::{Clock, Ids, JobTable, NOBODYS_JOB, Random, aws, exit_code, telemetry, warm_up};
 
+// One invocation at a time is all that Lambda sends, and a start is faster
+// without worker threads.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match start().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            telemetry::init(LogLevel::DEFAULT);
-            tracing::error!(error = format!("{error:#}"), "the consumer cannot run");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("consumer", run().await)
 }
 
-async fn start() -> anyhow::Result<()> {
+async fn run() -> Result<(), Error> {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     let config = Config::from_lookup(|name| std::env::var(name).ok())?;
     telemetry::init(config.log_level);
@@ -47,6 +41,4 @@ async fn start() -> anyhow::Result<()> {
         metrics: Metrics::new(&config.metrics_namespace, "consumer", std::io::stdout()),
     })
     .await
-    .map_err(|error| anyhow!(error))
-    .context("the Lambda runtime stopped")
 }

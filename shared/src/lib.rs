@@ -49,6 +49,7 @@ pub mod config;
 #[cfg(feature = "emf")]
 pub mod emf;
 pub mod entry;
+mod exit;
 #[cfg(feature = "test-support")]
 pub mod fake_aws;
 #[cfg(feature = "test-support")]
@@ -71,6 +72,7 @@ pub mod validation;
 mod warm_up;
 
 pub use entry::{JobEntry, State};
+pub use exit::exit_code;
 pub use fingerprint::Fingerprint;
 pub use job::Job;
 pub use job_id::JobId;

@@ -1,0 +1,21 @@
+//! How the process of a function ends.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use crate::telemetry::{self, LogLevel, causes};
+
+/// The exit code of `function`, which has `ended`. If not well, the last line of
+/// its log says why.
+#[must_use]
+pub fn exit_code(function: &str, ended: Result<(), Box<dyn Error + Send + Sync>>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody has done it yet where the configuration is bad.
+            telemetry::init(LogLevel::DEFAULT);
+            tracing::error!(error = causes(&*error), "the {function} cannot run");
+            ExitCode::FAILURE
+        }
+    }
+}
