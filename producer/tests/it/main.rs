@@ -6,6 +6,7 @@
 mod accepting;
 mod aws;
 mod batch_calls;
+mod batch_faults;
 mod batches;
 mod bodies;
 mod cancelling;
