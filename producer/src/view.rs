@@ -1,7 +1,7 @@
 //! A job entry as its client may see it.
 
+use lambda_http::http::StatusCode;
 use lambda_http::http::header::{LOCATION, RETRY_AFTER};
-use lambda_http::http::{HeaderName, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use shared::entry::State;
@@ -183,7 +183,7 @@ impl View {
     fn answer(&self, status: StatusCode, body: &impl Serialize) -> Answer {
         let answer = Answer::json(status, "application/json", body);
         match self.poll_after {
-            Some(seconds) => with_seconds(answer, RETRY_AFTER, seconds),
+            Some(seconds) => answer.with_header(RETRY_AFTER, &seconds.to_string()),
             None => answer,
         }
     }
@@ -191,10 +191,6 @@ impl View {
     fn link(&self, base: &str) -> String {
         format!("{base}/jobs/{}", self.entry.id)
     }
-}
-
-fn with_seconds(answer: Answer, name: HeaderName, seconds: u64) -> Answer {
-    answer.with_header(name, &seconds.to_string())
 }
 
 #[cfg(test)]
