@@ -13,10 +13,10 @@ pub struct Backoff {
     pub cap: Duration,
 }
 
-/// The wait for what no retry of the job can mend: an outage of the table, a
-/// message for a consumer that is yet to be deployed. It begins with a minute,
-/// for a moment's throttling, and grows so fast that even five receives last
-/// for more than an hour.
+/// The wait for what has nothing to do with the job: an outage of the table, or
+/// a message for a consumer that is yet to be deployed. It begins with a minute,
+/// in case it was only a moment's throttling, and grows so fast that even five
+/// receives last for more than an hour.
 const LONG: Backoff = Backoff { base: Duration::from_mins(1), cap: Duration::from_hours(1) };
 
 /// By how much the long wait's bound grows with every receive.
@@ -34,8 +34,10 @@ pub const LONG_DELAY_CAP: Duration = LONG.cap;
 pub(crate) const MAX_VISIBILITY_TIMEOUT: Duration = Duration::from_mins(12 * 60 - 5 - 15);
 
 /// The long wait after receive number `receive` (from 1), given a random
-/// `fraction` of 0 to 1. At least half of its bound: jitter must not shorten
-/// the hour.
+/// `fraction` of 0 to 1.
+///
+/// It is at least half of its bound. Otherwise chance could use up all receives
+/// within the hour that an outage may last.
 #[must_use]
 pub fn long_delay(receive: u32, fraction: f64) -> Duration {
     let growth = LONG_GROWTH.saturating_pow(receive.saturating_sub(1));

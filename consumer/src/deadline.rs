@@ -1,4 +1,4 @@
-//! The time that an invocation has.
+//! The time that an invocation has, and what each part of it is kept for.
 //!
 //! ```text
 //! invoked ................. stop_at ...... settle_until ...... answer_at .. end

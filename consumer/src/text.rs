@@ -1,4 +1,4 @@
-//! Texts that fit where they are kept: entries and SQS attributes.
+//! Makes an error's text fit for an entry and for an SQS attribute.
 
 /// Longest text of an error, in bytes. It counts towards the size of an item
 /// and of a dead letter, for which the producer leaves 8 KiB free.

@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::submission::{Keys, Submission};
 use crate::tally::Tally;
 
-/// Answers 202 after the job is safe.
+/// Answers 202 once the job is safe: SQS has its message.
 pub(crate) async fn create_job(
     producer: &Producer<impl JobTable, impl JobQueue>,
     request: &Request,

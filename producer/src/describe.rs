@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the contract.
+//! `GET /openapi.json`: describes the API, for machines.
 
 use lambda_http::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use lambda_http::http::{HeaderMap, HeaderValue, StatusCode};

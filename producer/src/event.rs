@@ -1,4 +1,5 @@
-//! Between Lambda events and HTTP.
+//! Turns Lambda's events into HTTP requests, and answers into what each gateway
+//! reads.
 //!
 //! `lambda_http` knows the events' types. Its conversion to a request is not
 //! used: it panics on bodies that are not base64 and on URLs that do not

@@ -1,4 +1,4 @@
-//! The client's name for one piece of work.
+//! `Idempotency-Key`: the client's own name for a job.
 //!
 //! The header is that of the IETF's `draft-ietf-httpapi-idempotency-key-header`:
 //! a structured-field string (RFC 8941, 3.3.3) such as `"order-42"`. Since most

@@ -1,4 +1,4 @@
-//! Looks a JSON text through before anything is read from it.
+//! Checks the whole of a JSON text before anything is read from it.
 //!
 //! Parts of a request are handed on unread, as raw text. What a reader may
 //! stumble over later is found here: half a surrogate pair, a number that no

@@ -1,4 +1,5 @@
-//! A job that is about to be accepted: named, measured, not yet written.
+//! A job that is about to be accepted: it has an id, and is not yet written or
+//! sent.
 
 use std::time::Duration;
 

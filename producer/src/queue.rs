@@ -1,4 +1,4 @@
-//! The queue that jobs are handed over by.
+//! The queue through which jobs get to the consumer.
 
 pub(crate) mod chunks;
 mod sqs;

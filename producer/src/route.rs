@@ -1,4 +1,4 @@
-//! From method and path to the code that answers.
+//! Finds the code that answers, by a request's method and path.
 //!
 //! One slash at the end of a path changes nothing, on every gateway. HEAD is
 //! answered like GET, without a body. OPTIONS is not: cross-origin rules are

@@ -1,4 +1,4 @@
-//! Takes the stage out of paths, so that it does not change the routes.
+//! Takes API Gateway's stage out of paths, so that it does not change the routes.
 //!
 //! | gateway | address | path in the event |
 //! |---|---|---|

@@ -21,7 +21,7 @@ use self::http::Http;
 use crate::config::Environment;
 use crate::telemetry::causes;
 
-/// Whom AWS takes the function for, and where AWS is.
+/// The function's credentials, and where AWS is.
 ///
 /// It comes from the variables that Lambda sets, and from nowhere else: profile
 /// files and metadata services do not exist there, and looking for them makes a
@@ -40,8 +40,8 @@ enum Roots {
     /// Amazon's own five: reading and parsing the machine's 140 would be part of
     /// each cold start.
     Amazon,
-    /// The machine's, or rather those that `SSL_CERT_FILE` names: for endpoints
-    /// behind a private authority, and for partitions of AWS that have another.
+    /// The machine's, which are those that `SSL_CERT_FILE` names: for endpoints
+    /// with a private authority, and for partitions of AWS that have another one.
     Machine,
 }
 

@@ -1,4 +1,5 @@
-//! The job entry: what is known of a job, one item of the job table.
+//! The job entry: all that is known of one job. The job table has an item for
+//! each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -60,7 +61,8 @@ impl FromStr for State {
     }
 }
 
-/// A newer deployment may have written it.
+/// The text names no state that is known here. A newer deployment may have
+/// written it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown state")]
 pub struct UnknownState;
@@ -94,7 +96,7 @@ pub struct JobEntry {
     pub state: State,
     /// Who asked for it.
     pub principal: Principal,
-    /// Tells it from other work under the same id.
+    /// Of its kind and payload: tells it from another job under the same id.
     pub fingerprint: Fingerprint,
     /// When it was accepted.
     pub created_at: Timestamp,

@@ -1,4 +1,5 @@
-//! The fingerprint tells two jobs of one id apart.
+//! The fingerprint: a hash of kind and payload, which tells two jobs under one
+//! id apart.
 //!
 //! It is SHA-256 over the kind and the payload as the client sent it, made
 //! canonical: keys sorted, no white space, strings in one spelling, and the
@@ -12,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-/// Levels of arrays and objects that a payload may nest.
 use crate::raw::Text;
 
+/// Levels of arrays and objects that a payload may nest.
 ///
 /// Each level reads its text again, so this bounds both the stack and the
 /// time that a hostile payload can cost.

@@ -1,4 +1,4 @@
-//! The id that names one piece of work, wherever it was minted.
+//! The id of a job: one name for one piece of work, whoever makes the id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ const KEYS: Uuid = Uuid::from_u128(0x2b9e_51c8_7a3d_4d0b_b6f4_1e80_95d7_c3a6);
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// The id of work that nothing but this id names.
+    /// The id of a job that has neither an intent nor a key.
     #[must_use]
     pub const fn new(uuid: Uuid) -> Self {
         Self(uuid)

@@ -23,9 +23,9 @@ use crate::validation::Invalid;
 /// The version of the wire format that this code writes and reads.
 pub const VERSION: u64 = 1;
 
-/// Longest text of a message beside its payload, in bytes. It goes into the
-/// job's entry, which DynamoDB lets have 400 KB; a token's issuer and subject
-/// are the longest that there are.
+/// Bytes of the longest text beside the payload. All of them go into the job's
+/// entry, for which DynamoDB has 400 KB. The longest principals are the issuer
+/// and subject of a token, and these are far shorter.
 const MAX_METADATA_BYTES: usize = 8 * 1024;
 
 /// A message that is about to be sent.
@@ -73,7 +73,7 @@ pub struct Message {
     pub job: Job,
     /// Who asked for it.
     pub principal: Principal,
-    /// Tells it from other work under the same id.
+    /// Of its kind and payload: tells it from another job under the same id.
     pub fingerprint: Fingerprint,
     /// When the producer accepted it, if the message says so.
     pub created_at: Option<Timestamp>,
@@ -260,7 +260,7 @@ pub enum NotUnderstood {
     /// Another version of the wire format; `None` if it is no number.
     #[error("version {} instead of {VERSION}", .0.map_or("unreadable".to_owned(), |v| v.to_string()))]
     Version(Option<u64>),
-    /// A text beside the payload that no producer makes so long.
+    /// A text beside the payload is longer than any producer makes it.
     #[error("kind, principal or fingerprint is longer than {MAX_METADATA_BYTES} bytes")]
     TooLong,
     /// No readable `kind` or `payload`.

@@ -61,41 +61,47 @@ pub trait JobTable: Send + Sync {
     ) -> impl Future<Output = Result<Cancellation, TableError>> + Send;
 }
 
-/// When an entry may be written whole. An expired entry counts as absent.
+/// The condition of a put, which writes a whole entry. An expired entry counts
+/// as absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutIf {
-    /// There is none.
+    /// The job has no entry.
     Absent,
-    /// There is none, or the job may run: it is queued and not to wait, or it
-    /// may be tried again. But not under a token that it was claimed with
-    /// before: that is a put which its caller gave up and made once more, and
-    /// which arrives when the claim has been settled.
+    /// The job has no entry, or may run: it is queued and need not wait, or
+    /// `again` lets it run once more.
+    ///
+    /// Never where the entry has the new one's lease token already. Such a put
+    /// is a late copy: its caller gave it up, made it once more, and has settled
+    /// that claim since.
     Claimable {
         /// The entry must have this fingerprint; `None` for kinds with an
         /// intent, where any payload means the same job.
         fingerprint: Option<Fingerprint>,
-        /// Which jobs may be tried again.
+        /// Which jobs may run once more.
         again: Again,
     },
-    /// There is none, or it is queued with this fingerprint.
+    /// The job has no entry, or one that is queued with this fingerprint.
     Unclaimed {
         /// Tells the job from others under its id.
         fingerprint: Fingerprint,
     },
 }
 
-/// Which jobs may be tried again that a retry of their own did not give back.
+/// Which jobs may run once more, of those that are not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// One that failed, and one whose lease is over.
+    /// Those that failed, and those whose lease ended before they did.
     Any,
-    /// One that failed before this. For kinds that are held when interrupted:
-    /// a message that was sent later was sent by a person, while any other is
-    /// a copy, or comes back because its dead letter could not be sent.
+    /// Those that failed before this moment. Kinds that are held when interrupted
+    /// are repeated only where a person asks for it, by sending the message again.
+    ///
+    /// The moment is about when the message in hand was sent. Whoever sent it after
+    /// the job failed is that person. If it was sent before, it is one more
+    /// copy, or it comes back because its dead letter could not be sent.
     FailedBefore(Timestamp),
 }
 
-/// What becomes of an entry when its claim ends.
+/// How a claim ends, and what the entry says then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// The handler did its work.

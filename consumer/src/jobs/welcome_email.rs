@@ -1,9 +1,9 @@
 //! `welcome-email`: sends the message that nobody wants twice.
 //!
-//! The mail server takes a message with its answer to the end of the data, not
-//! before. So whatever goes wrong until the data begins (`smtp`) did nothing and
-//! is tried again; from there on only an answer that refuses the message is. A
-//! lost answer, a stop or a crash leaves the job for a person.
+//! The mail server takes a message when it answers to the end of the data, and
+//! not before. So what goes wrong before the data begins (`server`) has no effect,
+//! and is tried again. Later, only an answer that refuses the message is tried
+//! again: a lost answer, a stop or a crash leaves the job for a person.
 
 mod letter;
 mod line_by_line;

@@ -1,4 +1,4 @@
-//! Many messages, sent by tens.
+//! Sends many messages, up to ten in each call.
 //!
 //! A call may take some of its messages and refuse others. Those that it
 //! refused through no fault of theirs, and those that its answer does not

@@ -1,4 +1,4 @@
-//! The queue in SQS.
+//! The queue in SQS, spoken to through the AWS SDK.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ impl SqsJobQueue {
         Self { client: Client::new(config), url: url.as_str().to_owned() }
     }
 
-    /// Asks SQS for nothing about the queue, for the connection's sake.
+    /// Opens the connection, by a call that asks for none of the queue's attributes.
     pub async fn look_up(&self) {
         let _ = self.client.get_queue_attributes().queue_url(&self.url).send().await;
     }

@@ -1,8 +1,8 @@
 //! The payload of `webhook`: an HTTP request to somebody else's system.
 //!
-//! What can be said of a request wherever it goes is checked when it is parsed.
-//! Where it may go is configuration ([`Destinations`]); the addresses that names
-//! lead to are looked at when they are connected to.
+//! What must be true of every request is checked when it is parsed. Where it may
+//! go is configuration ([`Destinations`]). To which addresses a name leads is
+//! checked last, when the consumer connects.
 
 mod addresses;
 mod destination;

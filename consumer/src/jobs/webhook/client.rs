@@ -1,5 +1,5 @@
-//! The HTTP client of webhooks: it connects only to addresses that were looked
-//! at, follows nothing, and repeats nothing.
+//! The HTTP client of webhooks: it connects only to addresses that are allowed,
+//! follows no redirects, and repeats no request.
 
 use std::net::SocketAddr;
 use std::time::Duration;

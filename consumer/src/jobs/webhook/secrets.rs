@@ -1,4 +1,4 @@
-//! What deliveries are signed with.
+//! The secrets that deliveries are signed with.
 //!
 //! The standard signs id, time and body, but not the URL. With one secret for
 //! all, any caller could have an event signed that goes to a host of his own,

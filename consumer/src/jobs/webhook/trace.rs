@@ -1,4 +1,4 @@
-//! X-Ray's trace header as W3C's.
+//! Turns X-Ray's trace header into W3C's.
 
 use shared::JobId;
 use shared::telemetry::trace_part;

@@ -1,4 +1,4 @@
-//! What a client's headers must be.
+//! Which headers a client may have sent, and what must be true of them.
 
 use std::collections::BTreeMap;
 

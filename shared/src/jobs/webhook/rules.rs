@@ -30,7 +30,7 @@ pub enum Forbidden {
     /// There is a list, and its host is not on it.
     #[error("must name another host: this one is not on the list of allowed hosts")]
     Unlisted,
-    /// It leads into a network, and whoever configured this did not name it.
+    /// Its address is not a public one, and the configuration does not name it.
     #[error(
         "must name another host: the host's address is not a public one, and the host is not on \
          the list of allowed ones"

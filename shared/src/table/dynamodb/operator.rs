@@ -1,4 +1,4 @@
-//! What an operator asks of the job table, and no function does.
+//! What only an operator does with the job table, by the command line.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::table::{TableError, Written};
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
 const MOST_KEYS: usize = 100;
 
-/// What becomes of a job whose message is a dead letter.
+/// What an operator decides about a job whose message is a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may run again: its message is sent back.
