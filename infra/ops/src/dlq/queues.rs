@@ -131,8 +131,8 @@ impl Queues {
         Ok(match_up(receipts.len(), done, answer.failed))
     }
 
-    /// Sends a batch as [`super::batch::cut`] makes them to `queue`, one of the
-    /// two. The message id of each, or why it was not sent.
+    /// Sends a batch as `batch::cut` makes them to `queue`, one of the two.
+    /// The message id of each, or why it was not sent.
     ///
     /// # Errors
     ///
