@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use crate::telemetry::{self, LogLevel, causes};
 
-/// The exit code of `function`, which has `ended`. If not well, the last line of
-/// its log says why.
+/// The exit code of a function that has `ended`. Where it ended badly, this logs
+/// why.
 #[must_use]
 pub fn exit_code(function: &str, ended: Result<(), Box<dyn Error + Send + Sync>>) -> ExitCode {
     match ended {

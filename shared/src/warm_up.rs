@@ -17,8 +17,10 @@ pub const NOBODYS_JOB: JobId = JobId::new(Uuid::nil());
 /// What a start waits for at most. A good answer takes a tenth of it.
 const AT_MOST: Duration = Duration::from_millis(500);
 
-/// Makes these calls. The function starts whatever comes of them: if AWS cannot
-/// be reached, that is for the first event to say.
+/// Waits for these calls, but not for long.
+///
+/// The function starts whatever comes of them: if AWS cannot be reached, that is
+/// for the first event to say.
 pub async fn warm_up(calls: impl Future) {
     let _ = timeout(AT_MOST, calls).await;
 }
