@@ -47,9 +47,9 @@ pub async fn run(workspace: &Workspace, progress: Progress) -> Result<()> {
     let requests = Requests::read(workspace)?;
     let step = progress.step("Jobs");
     let rows = tell_all(&local, &requests, |title| step.at(title)).await;
-    step.done(&format!("{} stories", rows.len()));
-    print(&format!("\n{}\n", table(&rows)))?;
     let broken: Vec<_> = rows.iter().filter_map(Row::broken).collect();
+    step.ended(broken.is_empty(), &format!("{} stories", rows.len()));
+    print(&format!("\n{}\n", table(&rows)))?;
     if !broken.is_empty() {
         bail!("not as promised: {}", broken.join("; "));
     }

@@ -87,12 +87,22 @@ impl Step {
         self.bar.suspend(write)
     }
 
-    /// Ends the step.
+    /// Ends the step, which did what it was for.
     pub fn done(self, result: &str) {
+        self.ended(true, result);
+    }
+
+    /// Ends the step, which did what it was for only if `is_well`.
+    pub fn ended(self, is_well: bool, result: &str) {
         let took = self.since.elapsed().as_secs_f64();
         self.bar.finish_and_clear();
-        say(&format!("  ✓  {}: {result} ({took:.1} s)", self.what));
+        say(&format!("  {}  {}: {result} ({took:.1} s)", sign(is_well), self.what));
     }
+}
+
+/// A tick is for what succeeded, and for nothing else.
+const fn sign(is_well: bool) -> char {
+    if is_well { '✓' } else { '✗' }
 }
 
 impl Drop for Step {

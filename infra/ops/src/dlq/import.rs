@@ -67,7 +67,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
         }
         step.at(format!("{} of {count}", sent.count));
     };
-    step.done(&format!("{} of {count}", sent.count));
+    step.ended(sent.count == count, &format!("{} of {count}", sent.count));
     show(&sent, args.format.style())?;
     let refused: Vec<_> = sent.refused.iter().map(|(line, why)| format!("{line}: {why}")).collect();
     ensure!(refused.is_empty(), "the queue did not take the lines {}", refused.join("; "));

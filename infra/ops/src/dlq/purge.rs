@@ -132,7 +132,7 @@ async fn delete(office: &Office, scan: &Scan<'_>, letters: &[Summary]) -> Result
     });
     let all: Result<Vec<()>> = stream::iter(calls).buffer_unordered(CALLS).try_collect().await;
     let deleted = deleted.into_inner();
-    step.done(&format!("{deleted} of {}", letters.len()));
+    step.ended(deleted == letters.len(), &format!("{deleted} of {}", letters.len()));
     all?;
     Ok(deleted)
 }

@@ -171,7 +171,8 @@ impl<'a> Redrive<'a> {
         let end = end.await?;
         let tally = self.tally.borrow();
         let count = if dry_run { tally.would_be_sent.len() } else { tally.deleted };
-        shown.done(&format!("{count} of {} looked at", tally.seen));
+        let told = format!("{count} of {} looked at", tally.seen);
+        shown.ended(tally.refused.is_empty(), &told);
         Ok(end)
     }
 

@@ -118,10 +118,10 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Says what came of it.
-    pub(super) fn end(self) -> Submitted {
+    /// Says what came of it, whether or not `all_sent`.
+    pub(super) fn end(self, all_sent: bool) -> Submitted {
         let told = self.told();
-        self.step.done(&told);
+        self.step.ended(all_sent && self.submitted.refused == 0, &told);
         self.submitted
     }
 

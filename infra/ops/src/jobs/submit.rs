@@ -108,7 +108,7 @@ pub async fn run(workspace: &Workspace, submit: &Submit, progress: Progress) -> 
     let calls = Calls::new(submit.target.find(workspace, progress).await?.api);
     let mut sending = Sending::new(submit, &calls, second.is_some(), &input, progress);
     let sent = sending.all(first, second, &mut input).await;
-    let submitted = sending.end();
+    let submitted = sending.end(sent.is_ok());
     sent?;
     let mut ending = Ending::Done;
     if !submitted.accepted.is_empty() {

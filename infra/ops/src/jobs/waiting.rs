@@ -64,6 +64,7 @@ pub(super) async fn wait(
     }
     let failed = ended - succeeded;
     let left = sent.len() as u64 - ended;
-    step.done(&format!("{succeeded} succeeded, {failed} did not, {left} had no end in time"));
+    let told = format!("{succeeded} succeeded, {failed} did not, {left} had no end in time");
+    step.ended(all == Ending::Done, &told);
     Ok(all)
 }

@@ -71,6 +71,8 @@ fn a_bad_line_costs_the_others_nothing() {
         let input = file(local, &input);
         let (code, table, errors) = submit(local, &[&input]).await;
         assert_eq!(code, 1);
+        assert!(errors.contains(": 2 accepted, 4 refused"), "{errors}");
+        assert!(!errors.contains('✓'), "{errors}");
         assert!(errors.ends_with("error: 4 of 6 jobs were refused\n"), "{errors}");
         normalised(|| insta::assert_snapshot!("refused", table));
         let (code, lines, _) = submit(local, &["--json", &input]).await;
@@ -133,6 +135,7 @@ fn a_job_that_fails_or_does_not_end_in_time_is_exit_code_3() {
         let failing = file(local, &jobs.join("\n"));
         let (code, table, errors) = submit(local, &["--wait", &failing]).await;
         assert_eq!(code, 3, "{errors}");
+        assert!(errors.contains("  ✗  Waiting for them: 1 succeeded, 1 did not"), "{errors}");
         let (_, results) = table.split_once("Attempt").unwrap();
         assert!(results.contains("permanent: failed for good as asked"), "{table}");
 
@@ -142,7 +145,8 @@ fn a_job_that_fails_or_does_not_end_in_time_is_exit_code_3() {
         let (code, lines, errors) =
             submit(local, &["--wait", "--timeout", "1", "--json", &late]).await;
         assert_eq!(code, 3, "{errors}");
-        assert!(errors.contains("0 succeeded, 0 did not, 1 had no end in time"), "{errors}");
+        let told = "  ✗  Waiting for them: 0 succeeded, 0 did not, 1 had no end in time";
+        assert!(errors.contains(told), "{errors}");
         assert_eq!(documents(&lines).len(), 1, "{lines}");
     });
 }

@@ -48,7 +48,7 @@ pub(super) async fn are_all_needed(local: &Local, progress: Progress) -> Result<
                 (Err(error), _) => step.done(&format!("noticed: {}", brief(&error))),
                 (Ok(()), Some((.., why))) => step.done(&format!("not noticed, as {why}")),
                 (Ok(()), None) => {
-                    step.done("NOT NOTICED");
+                    step.ended(false, "not noticed");
                     unnoticed.push(format!("{name}: {action}"));
                 }
             }
