@@ -7,8 +7,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
+use shared::State;
+use shared::reason::INTERRUPTED;
 use tokio::process::Command;
 
+use super::found::Found;
 use super::indent::indent;
 use super::scan::Scan;
 use super::{Desk, Office, show};
@@ -21,16 +24,25 @@ use crate::workspace::editor;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   EDITOR='code --wait' cargo ops dlq edit 01a22d88-5297-7c42-8d92-706a06211937
+  cargo ops dlq edit --force 01a22d88-5297-7c42-8d92-706a06211937
 
 The job is sent through the API: it is yours, not that of whoever sent the first
 one, and in no group. Its idempotency key is made of the letter's message id, so
-that saying this twice with one payload makes one job.";
+that saying this twice with one payload makes one job.
+
+Of a job that was interrupted nobody knows whether its effect happened, and the new
+one has an id that no receiver knows: find that out first, then purge or redrive the
+letter, or edit it with --force.";
 
 /// Which letter.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The letter's message id, or its job's id, as `dlq list` shows them.
     message: String,
+    /// Also edits the letter of a job that was interrupted, whose effect may have
+    /// happened.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     format: Format,
     #[command(flatten)]
@@ -54,22 +66,19 @@ struct Request<'a> {
 
 pub(super) async fn run(desk: &Desk<'_>, args: Args) -> Result<Ending> {
     let (stack, office) = desk.open(&args.target).await?;
-    let style = args.format.style();
-    office.scan(async |scan| edit(&office, scan, &stack.api, &args.message, style).await).await
+    office.scan(async |scan| edit(&office, scan, &stack.api, &args).await).await
 }
 
-async fn edit(
-    office: &Office,
-    scan: &Scan<'_>,
-    api: &Api,
-    name: &str,
-    style: Style,
-) -> Result<Ending> {
-    let found = show::find(office, scan, name).await?;
+async fn edit(office: &Office, scan: &Scan<'_>, api: &Api, args: &Args) -> Result<Ending> {
+    let found = show::find(office, scan, &args.message).await?;
+    ensure!(
+        args.force || !was_interrupted(&found),
+        "nothing was sent: the job was interrupted, and its effect may have happened; when you \
+         know whether it has, purge or redrive the letter, or edit it with --force"
+    );
     let (letter, old) = (&found.letter, found.job_id().map(|id| id.to_string()));
-    let wire: Wire<'_> = serde_json::from_str(&letter.content.body).context(
-        "the letter is no job with a kind and a payload: export it, mend the line, and import it",
-    )?;
+    let wire: Wire<'_> = serde_json::from_str(&letter.content.body)
+        .with_context(|| not_a_job(&letter.message_id))?;
     // A letter that comes back is another message, with a key of its own.
     let key = format!("dlq-edit-{}", letter.message_id);
     let (payload, file) = edited(&indent(wire.payload.get())).await?;
@@ -95,10 +104,25 @@ async fn edit(
         );
     }
     let deleted = scan.delete(std::slice::from_ref(&letter.message_id)).await;
-    show_jobs(old.as_deref(), &new, style)?;
+    show_jobs(old.as_deref(), &new, args.format.style())?;
     let outcome = deleted.with_context(|| still_here(&new))?.pop();
     ensure!(matches!(outcome, Some(Ok(()))), still_here(&new));
     Ok(Ending::Done)
+}
+
+/// Whether nobody knows what its last attempt has done.
+fn was_interrupted(found: &Found) -> bool {
+    found.own_entry().is_some_and(|entry| entry.state == State::Held)
+        || found.why().0 == INTERRUPTED
+}
+
+/// How to go on with a letter that has no payload to edit.
+fn not_a_job(message: &str) -> String {
+    format!(
+        "the letter is no job with a kind and a payload: `cargo ops dlq export --message \
+         {message} > letter.ndjson`, mend the body there, `cargo ops dlq import letter.ndjson`, \
+         redrive the new letter, and purge this one"
+    )
 }
 
 fn still_here(new: &str) -> String {
@@ -153,5 +177,31 @@ fn show_jobs(old: Option<&str>, new: &str, style: Style) -> Result<()> {
         Style::Colored | Style::Plain => {
             print(&format!("job {new} instead of {}", old.unwrap_or("one without an id")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::{Fingerprint, JobEntry};
+
+    use super::super::found::tests::{email, entry, letter, report, written};
+    use super::*;
+
+    #[test]
+    fn a_job_whose_effect_may_have_happened_is_told_from_one_that_failed() {
+        let of = |body: &str, reason: &str, entry: Option<JobEntry>| {
+            was_interrupted(&Found { entry, ..Found::new(letter(body, &written(reason))) })
+        };
+        assert!(of(&email(), "interrupted", Some(entry(State::Held))));
+        assert!(of(&email(), "interrupted", None));
+        // A copy of a job that is held.
+        assert!(of(&email(), "failed-before", Some(entry(State::Held))));
+        assert!(!of(&email(), "permanent", Some(entry(State::Failed))));
+        assert!(!of(&report(), "permanent", Some(entry(State::Failed))));
+        let others = JobEntry { fingerprint: Fingerprint::from_text("g"), ..entry(State::Held) };
+        assert!(!of(&report(), "fingerprint-mismatch", Some(others)));
+        // SQS moved it after an attempt that ended without a word.
+        let letter = Found::new(letter(&report(), &[]));
+        assert!(was_interrupted(&Found { entry: Some(entry(State::Running)), ..letter }));
     }
 }

@@ -3,10 +3,11 @@
 use ops::local::Local;
 use ops::stack::Stack;
 use serde_json::{Value, json};
+use shared::State;
 use tokio::process::Command;
 
 use crate::command_line::{ops, refusal, stdout};
-use crate::dead_letters::{depth, message, put_letter, written};
+use crate::dead_letters::{depth, entry, message, put_entry, put_letter, written};
 use crate::support::{PARAMETERS, end_to_end, ended, new_id};
 
 /// The command with an editor that replaces a text.
@@ -64,5 +65,42 @@ fn another_payload_for_the_same_intent_is_no_other_job_and_the_letter_stays() {
         assert_eq!(code, 1);
         assert!(told.contains("takes every payload with this intent for the same job"), "{told}");
         assert_eq!(depth(&stack).await, (1, 0), "(visible, hidden)");
+    });
+}
+
+#[test]
+fn the_letter_of_a_held_job_is_edited_only_by_force() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("dlq-edit-held", &PARAMETERS).await.unwrap();
+        let id = new_id();
+        let request = json!({ "kind": "welcome-email", "payload": {
+            "candidate_id": id, "to": "ada@example.org", "name": "Ada", "language": "en",
+        } });
+        put_letter(&stack, &message(&id, &request), &written("interrupted", "nobody knows")).await;
+        put_entry(&stack, &entry(&id, "welcome-email", State::Held)).await;
+
+        let (code, told) = refusal(edit(local, &stack, &id, &id, &new_id())).await;
+        assert_eq!(code, 1);
+        assert!(told.contains("its effect may have happened"), "{told}");
+        assert_eq!(depth(&stack).await, (1, 0), "(visible, hidden)");
+
+        let mut forced = edit(local, &stack, &id, &id, &new_id());
+        forced.arg("--force");
+        let edited: Value = serde_json::from_str(&stdout(forced).await).unwrap();
+        assert_eq!(edited["old_job_id"], id);
+        assert_eq!(depth(&stack).await, (0, 0), "(visible, hidden)");
+    });
+}
+
+#[test]
+fn a_letter_without_a_payload_says_how_to_go_on() {
+    end_to_end(async |local| {
+        let stack = local.another_stack("dlq-edit-poison", &PARAMETERS).await.unwrap();
+        let letter = put_letter(&stack, "{ no job", &written("undecodable", "no JSON")).await;
+        let (code, told) = refusal(edit(local, &stack, &letter, "no", "a")).await;
+        assert_eq!(code, 1);
+        let export = format!("`cargo ops dlq export --message {letter} > letter.ndjson`");
+        assert!(told.contains(&export), "{told}");
+        assert!(told.contains("redrive the new letter, and purge this one"), "{told}");
     });
 }
