@@ -14,6 +14,8 @@ use crate::support::{PARAMETERS, end_to_end, ended, new_id};
 fn edit(local: &Local, stack: &Stack, id: &str, from: &str, to: &str) -> Command {
     let mut command = ops(local, stack, &["dlq", "edit", id, "--json"]);
     command.env("EDITOR", format!("sed -i 's/{from}/{to}/'"));
+    // What was written in vain is kept, and here nobody wants it.
+    command.env("TMPDIR", local.emulator.state());
     command
 }
 
