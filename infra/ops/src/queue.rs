@@ -131,6 +131,22 @@ impl Counts {
     }
 }
 
+impl Consumer {
+    /// Why it runs nothing, if that is so.
+    const fn idle(&self) -> Option<&'static str> {
+        match (self.enabled, self.reserved_concurrency) {
+            (false, _) => Some("receives nothing: its event source mapping is not enabled"),
+            (true, Some(0)) => Some("runs nothing: its reserved concurrency is 0"),
+            (true, Some(_) | None) => None,
+        }
+    }
+
+    /// The lower of the two limits, as far as they are set.
+    fn most_batches(&self) -> Option<u64> {
+        [self.maximum_concurrency, self.reserved_concurrency].into_iter().flatten().min()
+    }
+}
+
 impl Reading {
     async fn take(stack: &Stack) -> Result<Self> {
         let outputs = &stack.outputs;
@@ -169,10 +185,10 @@ impl Reading {
     fn table(&self) -> Table {
         let mut table = table(["Queue", &self.queue]);
         let consumer = &self.consumer;
-        let mapping = match (consumer.enabled, consumer.maximum_concurrency) {
-            (false, _) => "receives nothing: its event source mapping is not enabled".to_owned(),
-            (true, Some(most)) => format!("{most} batches at a time, at most"),
-            (true, None) => "as many batches at a time as Lambda has pollers for".to_owned(),
+        let work = match (consumer.idle(), consumer.most_batches()) {
+            (Some(why), _) => why.to_owned(),
+            (None, Some(most)) => format!("{most} batches at a time, at most"),
+            (None, None) => "as many batches at a time as Lambda has pollers for".to_owned(),
         };
         let reserved = consumer.reserved_concurrency.map_or("none".to_owned(), |n| n.to_string());
         let age = match self.oldest_age_seconds {
@@ -185,7 +201,7 @@ impl Reading {
             ("Delayed", self.delayed.to_string()),
             ("Age of the oldest", age),
             ("Dead letters", self.dead_letters.to_string()),
-            ("Consumer", mapping),
+            ("Consumer", work),
             ("Concurrency in use", or_unknown(consumer.concurrency_in_use)),
             ("Reserved concurrency", reserved),
         ] {
@@ -197,10 +213,10 @@ impl Reading {
 
     /// As [`HEADER`] names them.
     fn line(&self, time: &str) -> String {
-        let Consumer { enabled, concurrency_in_use, .. } = self.consumer;
         let age = or_unknown(self.oldest_age_seconds);
-        let in_use = or_unknown(concurrency_in_use);
-        let note = if enabled { "" } else { "  (the consumer receives nothing)" };
+        let in_use = or_unknown(self.consumer.concurrency_in_use);
+        let idle = self.consumer.idle();
+        let note = idle.map_or(String::new(), |why| format!("  (the consumer {why})"));
         format!(
             "{time:<8} {:>9} {:>9} {:>9} {age:>9} {:>9} {in_use:>9}{note}",
             self.waiting, self.in_flight, self.delayed, self.dead_letters
@@ -274,15 +290,14 @@ mod tests {
         assert_eq!(newest(&Value::Null), None);
     }
 
-    #[test]
-    fn a_line_stands_under_its_header() {
+    fn reading(enabled: bool, maximum: Option<u64>, reserved: Option<u64>) -> Reading {
         let consumer = Consumer {
-            enabled: false,
-            maximum_concurrency: None,
-            reserved_concurrency: None,
+            enabled,
+            maximum_concurrency: maximum,
+            reserved_concurrency: reserved,
             concurrency_in_use: Some(3),
         };
-        let reading = Reading {
+        Reading {
             queue: "q".to_owned(),
             waiting: 1_234_567,
             in_flight: 120_000,
@@ -290,10 +305,33 @@ mod tests {
             oldest_age_seconds: None,
             dead_letters: 0,
             consumer,
-        };
+        }
+    }
+
+    #[test]
+    fn a_line_stands_under_its_header() {
+        let reading = reading(false, None, None);
         insta::assert_snapshot!(format!("{HEADER}\n{}", reading.line("17:09:03")), @r"
         Time UTC   Waiting In flight   Delayed  Oldest s      Dead    In use
-        17:09:03   1234567    120000         5   unknown         0         3  (the consumer receives nothing)
+        17:09:03   1234567    120000         5   unknown         0         3  (the consumer receives nothing: its event source mapping is not enabled)
         ");
+    }
+
+    #[test]
+    fn what_the_consumer_may_do_is_the_least_that_any_setting_allows() {
+        for (enabled, maximum, reserved, expected) in [
+            (true, Some(10), None, "10 batches at a time, at most"),
+            (true, Some(10), Some(20), "10 batches at a time, at most"),
+            (true, Some(10), Some(4), "4 batches at a time, at most"),
+            (true, None, Some(4), "4 batches at a time, at most"),
+            (true, None, None, "as many batches at a time as Lambda has pollers for"),
+            (true, Some(10), Some(0), "runs nothing: its reserved concurrency is 0"),
+            (false, Some(10), Some(0), "receives nothing: its event source mapping"),
+        ] {
+            let shown = reading(enabled, maximum, reserved).table().to_string();
+            assert!(shown.contains(expected), "{expected} in {shown}");
+        }
+        let line = reading(true, Some(10), Some(0)).line("17:09:03");
+        assert!(line.ends_with("(the consumer runs nothing: its reserved concurrency is 0)"));
     }
 }
