@@ -95,7 +95,7 @@ impl Finding {
 pub async fn run(workspace: &Workspace, doctor: &Doctor, progress: Progress) -> Result<Ending> {
     let mut findings = Machine::read(workspace).await.findings();
     findings.extend(of_the_stack(workspace, &doctor.target, progress).await);
-    show(doctor.format.style(), &findings)?;
+    show(doctor.format.style(), &findings, &doctor.target.exports(workspace))?;
     match findings.iter().filter(|finding| finding.grade == Grade::Problem).count() {
         0 => Ok(Ending::Done),
         1 => bail!("there is a problem"),
@@ -127,25 +127,42 @@ async fn of_the_stack(workspace: &Workspace, target: &Target, progress: Progress
     }
 }
 
-fn show(style: Style, findings: &[Finding]) -> Result<()> {
+fn show(style: Style, findings: &[Finding], exports: &str) -> Result<()> {
     if style == Style::Json {
         return findings.iter().try_for_each(print_json);
     }
-    print(&shown(style, findings))
+    print(&shown(style, findings))?;
+    let mends = mends(findings, exports);
+    if mends.is_empty() { Ok(()) } else { print(&mends) }
 }
 
 fn shown(style: Style, findings: &[Finding]) -> String {
-    let mut shown = table(["", "What", "Found", "To mend it"]);
+    let mut shown = table(["", "What", "Found"]);
     for finding in findings {
         let (color, sign) = match finding.grade {
             Grade::Ok => (Color::Green, "✓"),
             Grade::Warning => (Color::Yellow, "!"),
             Grade::Problem => (Color::Red, "✗"),
         };
-        let mend = finding.mend.as_deref().unwrap_or_default();
-        shown.add_row([&*style.paint(color, sign), finding.what, &finding.found, mend]);
+        shown.add_row([&*style.paint(color, sign), finding.what, &finding.found]);
     }
     shown.to_string()
+}
+
+/// What to do about each finding, in lines of their own: a table would break what is
+/// to be pasted.
+fn mends(findings: &[Finding], exports: &str) -> String {
+    let mut told = String::new();
+    for Finding { what, mend, .. } in findings {
+        if let Some(mend) = mend {
+            told = format!("{told}\n  {what}: {mend}");
+        }
+    }
+    match (told.is_empty(), exports.is_empty()) {
+        (true, _) => told,
+        (false, true) => format!("\nTo mend it:{told}"),
+        (false, false) => format!("\nTo mend it, after `{exports}`:{told}"),
+    }
 }
 
 #[cfg(test)]
@@ -153,23 +170,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_are_a_table() {
+    fn findings_are_a_table_and_mends_are_whole_lines() {
         let findings = [
             Finding::ok("rust", "1.95.0"),
             Finding::check("memory", false, Grade::Warning, "128 MB", "256 MB or more"),
             Finding::check("dead-letter queue", false, Grade::Problem, "none", "deploy again"),
         ];
-        insta::assert_snapshot!(shown(Style::Plain, &findings), @r"
-        ┌───┬───────────────────┬────────┬────────────────┐
-        │   ┆ What              ┆ Found  ┆ To mend it     │
-        ╞═══╪═══════════════════╪════════╪════════════════╡
-        │ ✓ ┆ rust              ┆ 1.95.0 ┆                │
-        ├╌╌╌┼╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┼╌╌╌╌╌╌╌╌┼╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┤
-        │ ! ┆ memory            ┆ 128 MB ┆ 256 MB or more │
-        ├╌╌╌┼╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┼╌╌╌╌╌╌╌╌┼╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┤
-        │ ✗ ┆ dead-letter queue ┆ none   ┆ deploy again   │
-        └───┴───────────────────┴────────┴────────────────┘
+        let exports = "export AWS_PROFILE=p";
+        let text = format!("{}\n{}", shown(Style::Plain, &findings), mends(&findings, exports));
+        insta::assert_snapshot!(text, @r"
+        ┌───┬───────────────────┬────────┐
+        │   ┆ What              ┆ Found  │
+        ╞═══╪═══════════════════╪════════╡
+        │ ✓ ┆ rust              ┆ 1.95.0 │
+        ├╌╌╌┼╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┼╌╌╌╌╌╌╌╌┤
+        │ ! ┆ memory            ┆ 128 MB │
+        ├╌╌╌┼╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┼╌╌╌╌╌╌╌╌┤
+        │ ✗ ┆ dead-letter queue ┆ none   │
+        └───┴───────────────────┴────────┘
+
+        To mend it, after `export AWS_PROFILE=p`:
+          memory: 256 MB or more
+          dead-letter queue: deploy again
         ");
+        assert_eq!(mends(&findings[..1], exports), "");
         let json = serde_json::to_string(&findings[1]).unwrap();
         let expected =
             r#"{"what":"memory","grade":"warning","found":"128 MB","mend":"256 MB or more"}"#;

@@ -5,8 +5,9 @@ use clap::Args;
 
 use crate::api::Caller;
 use crate::connection::Connection;
+use crate::emulator::{ACCESS_KEY, REGION, SECRET_KEY};
 use crate::progress::Progress;
-use crate::running::Running;
+use crate::running::{Ready, Running};
 use crate::stack::Stack;
 use crate::tools::Tools;
 use crate::workspace::Workspace;
@@ -59,6 +60,20 @@ impl Target {
         self.stack.is_some()
     }
 
+    /// What leads the AWS CLI to the same stack, as a line for a shell; empty where
+    /// the machine's own settings do.
+    #[must_use]
+    pub fn exports(&self, workspace: &Workspace) -> String {
+        if !self.is_named() {
+            let running = Running::find(workspace).ok().flatten();
+            return running.and_then(|it| it.ready).map_or_else(String::new, |it| local(&it));
+        }
+        let set = [("AWS_PROFILE", &self.profile), ("AWS_REGION", &self.region)];
+        let set = set.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let set: Vec<_> = set.map(|(name, value)| format!("{name}={value}")).collect();
+        if set.is_empty() { String::new() } else { format!("export {}", set.join(" ")) }
+    }
+
     /// The token, if it can be a header. Not looked at by clap, which would print
     /// what it refuses.
     fn token(&self) -> Result<Option<&str>> {
@@ -82,6 +97,14 @@ impl Target {
     }
 }
 
+/// The same for the stack on this machine, whose tools have the AWS CLI as well.
+fn local(ready: &Ready) -> String {
+    format!(
+        r#"export PATH="$PWD/.venv/bin:$PATH" AWS_ENDPOINT_URL={} AWS_DEFAULT_REGION={REGION} AWS_ACCESS_KEY_ID={ACCESS_KEY} AWS_SECRET_ACCESS_KEY={SECRET_KEY}"#,
+        ready.endpoint
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +113,18 @@ mod tests {
         let token = Some(text.to_owned());
         let target = Target { stack: None, profile: None, region: None, token };
         target.token().map(|token| token.map(str::to_owned))
+    }
+
+    #[test]
+    fn the_aws_cli_is_led_to_the_same_stack() {
+        let of = |stack: Option<&str>, profile: Option<&str>, region: Option<&str>| {
+            let [stack, profile, region] = [stack, profile, region].map(|it| it.map(str::to_owned));
+            let nowhere = Workspace::at(std::path::Path::new("/nowhere"));
+            Target { stack, profile, region, token: None }.exports(&nowhere)
+        };
+        assert_eq!(of(None, None, None), "");
+        assert_eq!(of(Some("s"), None, None), "");
+        assert_eq!(of(Some("s"), Some("p"), Some("r")), "export AWS_PROFILE=p AWS_REGION=r");
     }
 
     #[test]

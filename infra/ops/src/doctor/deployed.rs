@@ -14,6 +14,8 @@ use crate::stack::Stack;
 /// A stack's settings, those that the rules look at.
 #[derive(Clone, Debug)]
 pub struct Deployed {
+    /// The stack's name.
+    pub stack: String,
     /// Whether it is on AWS. The emulator expires no entries and tells of no alarms.
     pub is_on_aws: bool,
     /// Everything that takes messages from the queue to a function.
@@ -26,8 +28,12 @@ pub struct Deployed {
     pub producer: Function,
     /// The consumer.
     pub consumer: Function,
+    /// The table's name.
+    pub table: String,
     /// The table's attribute that entries expire by, if they do.
     pub expires_by: Option<String>,
+    /// The ARN of where alarms are told.
+    pub topic: String,
     /// Who is told of alarms, and has confirmed that.
     pub subscribers: usize,
 }
@@ -94,13 +100,16 @@ impl Deployed {
             answers.await?;
         let is_on_aws = stack.connection.endpoint().is_none();
         Ok(Self {
+            stack: stack.name.clone(),
             is_on_aws,
             mappings,
             queue,
             dead_letters,
             producer,
             consumer,
+            table: outputs.table_name.clone(),
             expires_by,
+            topic: outputs.alarm_topic.clone(),
             subscribers,
         })
     }

@@ -3,9 +3,11 @@
 //! The template makes it so. Each rule says which promise, or which rule of AWS, is
 //! behind it.
 
+use serde_json::json;
+
 use super::deployed::{Deployed, Function};
 use super::{Finding, Grade};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, REPORTS_FAILURES};
 
 /// AWS asks for six times the function's timeout, so that Lambda can retry a
 /// throttled batch while it stays hidden:
@@ -18,6 +20,18 @@ const LEAST_CONCURRENCY: u64 = 2;
 /// Receives are counted before any code runs: with fewer, a throttled invocation
 /// alone would march a sound message into the dead-letter queue.
 const LEAST_RECEIVES: u64 = 3;
+
+/// What the template has unless it is told otherwise.
+const USUAL_RECEIVES: u64 = 5;
+
+/// What the template gives the queue.
+const USUAL_RETENTION: u64 = 4 * SECONDS_PER_DAY;
+
+/// What the template gives entries, in days.
+const USUAL_LIFE: u64 = 30;
+
+/// SQS's name for how long a queue keeps a message.
+const RETENTION: &str = "MessageRetentionPeriod";
 
 /// CPU comes with memory, and below this a start takes longer than it saves.
 const LEAST_MEMORY: u64 = 256;
@@ -41,13 +55,8 @@ pub fn judge(deployed: &Deployed) -> Vec<Finding> {
         receives(deployed),
         dead_letters_life(deployed),
         entries_life(deployed),
-        told(&deployed.consumer, "FUNCTION_TIMEOUT_SECONDS", "timeout", deployed.consumer.timeout),
-        told(
-            &deployed.consumer,
-            "QUEUE_RETENTION_SECONDS",
-            "queue's retention",
-            deployed.queue.retention,
-        ),
+        timeout(&deployed.consumer),
+        retention(deployed),
         memory(deployed),
     ]);
     if deployed.is_on_aws {
@@ -57,21 +66,35 @@ pub fn judge(deployed: &Deployed) -> Vec<Finding> {
 }
 
 fn the_mapping(deployed: &Deployed) -> Finding {
-    let count = deployed.mappings.len();
-    let (grade, found, mend) = match count {
-        0 => (
-            Grade::Problem,
+    const WHAT: &str = "event source mapping";
+    let (found, mend) = match &*deployed.mappings {
+        [_] => return Finding::ok(WHAT, "one, from the queue to the consumer"),
+        [] => (
             "nothing takes messages from the queue to the consumer".to_owned(),
-            "deploy the template again; it makes the mapping",
+            format!(
+                "`aws lambda create-event-source-mapping --function-name {} --event-source-arn {} \
+                 --batch-size 10 --maximum-batching-window-in-seconds 1 --scaling-config \
+                 MaximumConcurrency=10 --function-response-types {REPORTS_FAILURES}`, with your \
+                 own BatchSize, BatchWindowSeconds and MaximumConcurrency: a deployment makes it \
+                 only where it changes it",
+                deployed.consumer.name, deployed.queue.arn
+            ),
         ),
-        1 => (Grade::Ok, "one, from the queue to the consumer".to_owned(), ""),
-        _ => (
-            Grade::Problem,
-            format!("{count} share the queue's messages"),
-            "`aws lambda list-event-source-mappings`, and delete what the template did not make",
-        ),
+        all => {
+            let delete = |mapping: &Mapping| {
+                format!("`aws lambda delete-event-source-mapping --uuid {}`", mapping.uuid)
+            };
+            let found = format!("{} share the queue's messages", all.len());
+            let mend = format!(
+                "`aws cloudformation describe-stack-resource --stack-name {} \
+                 --logical-resource-id QueueToConsumer` names the template's own; delete the rest: {}",
+                deployed.stack,
+                all.iter().map(delete).collect::<Vec<_>>().join(" or ")
+            );
+            (found, mend)
+        }
     };
-    Finding::check("event source mapping", count == 1, grade, found, mend)
+    Finding::check(WHAT, false, Grade::Problem, found, mend)
 }
 
 fn takes_messages(mapping: &Mapping, is_on_aws: bool) -> Finding {
@@ -95,7 +118,7 @@ fn reports_failures(mapping: &Mapping) -> Finding {
     } else {
         "Lambda ignores the consumer's list and deletes failed records: jobs are lost"
     };
-    let mend = update(mapping, "--function-response-types ReportBatchItemFailures");
+    let mend = update(mapping, &format!("--function-response-types {REPORTS_FAILURES}"));
     Finding::check("failed records", mapping.reports_failures, Grade::Problem, found, mend)
 }
 
@@ -111,12 +134,18 @@ fn concurrency(mapping: &Mapping, consumer: &Function) -> Finding {
         Some(reserved) => format!("{maximum} batches at a time, {reserved} set aside"),
         None => format!("{maximum} batches at a time"),
     };
+    if maximum < LEAST_CONCURRENCY {
+        let mend = format!("--scaling-config MaximumConcurrency={LEAST_CONCURRENCY}");
+        return Finding::check(WHAT, false, Grade::Problem, found, update(mapping, &mend));
+    }
+    // The pollers would receive what cannot run, and each refusal costs a receive.
+    let name = &consumer.name;
     let mend = format!(
-        "what is set aside >= the mapping's MaximumConcurrency >= {LEAST_CONCURRENCY}; else the \
-         pollers receive what cannot run, and each refusal costs a receive"
+        "`aws lambda delete-function-concurrency --function-name {name}`, or with \
+         ReserveConcurrency=true `aws lambda put-function-concurrency --function-name {name} \
+         --reserved-concurrent-executions {maximum}`"
     );
-    let is_ok = reserved >= maximum && maximum >= LEAST_CONCURRENCY;
-    Finding::check(WHAT, is_ok, Grade::Problem, found, mend)
+    Finding::check(WHAT, reserved >= maximum, Grade::Problem, found, mend)
 }
 
 fn visibility(deployed: &Deployed, mapping: &Mapping) -> Finding {
@@ -138,7 +167,8 @@ fn dead_letters(deployed: &Deployed) -> Finding {
     let wanted = &deployed.dead_letters.arn;
     let target = deployed.queue.redrive.as_ref().map(|(target, _)| target);
     let found = target.map_or("none: what fails is tried until SQS deletes it", String::as_str);
-    let mend = "deploy the template again; its redrive policy names the stack's own";
+    let receives = deployed.consumer.number("MAX_RECEIVE_COUNT").unwrap_or(USUAL_RECEIVES);
+    let mend = redrive_after(deployed, receives);
     Finding::check("dead-letter queue", target == Some(wanted), Grade::Problem, found, mend)
 }
 
@@ -148,23 +178,36 @@ fn receives(deployed: &Deployed) -> Finding {
     let consumer = deployed.consumer.number("MAX_RECEIVE_COUNT");
     let show = |count: Option<u64>| count.map_or("none".to_owned(), |count| count.to_string());
     let found = format!("queue {}, consumer {}", show(queue), show(consumer));
+    let tell = |count| set_variable(&deployed.consumer, "MAX_RECEIVE_COUNT", count);
     if queue != consumer {
-        let mend = "deploy the template again; the consumer has to know which receive is the last";
+        // The consumer has to know which receive is the last.
+        let mend = match (consumer, queue) {
+            (Some(count), _) => redrive_after(deployed, count),
+            (None, count) => tell(count.unwrap_or(USUAL_RECEIVES)),
+        };
         return Finding::check(WHAT, false, Grade::Problem, found, mend);
     }
-    let mend = format!("deploy with MaxReceiveCount={LEAST_RECEIVES} or more");
+    let mend = format!("{} and {}", redrive_after(deployed, LEAST_RECEIVES), tell(LEAST_RECEIVES));
     Finding::check(WHAT, queue >= Some(LEAST_RECEIVES), Grade::Warning, found, mend)
 }
 
 fn dead_letters_life(deployed: &Deployed) -> Finding {
+    const LONGEST: u64 = 14 * SECONDS_PER_DAY;
     let (queue, letters) = (deployed.queue.retention, deployed.dead_letters.retention);
+    // A dead letter's age goes on counting from when its message was first sent.
+    let mut mends = Vec::new();
+    if letters < LONGEST {
+        mends.push(set(&deployed.dead_letters.url, RETENTION, LONGEST));
+    }
+    if queue >= LONGEST {
+        mends.push(set(&deployed.queue.url, RETENTION, USUAL_RETENTION));
+    }
     Finding::check(
         "dead letters' life",
         letters > queue,
         Grade::Problem,
         format!("{}, the queue's {}", days(letters), days(queue)),
-        // Its age goes on counting from when the message was first sent.
-        set(&deployed.dead_letters.url, "MessageRetentionPeriod", 14 * SECONDS_PER_DAY),
+        mends.join(" and "),
     )
 }
 
@@ -173,55 +216,94 @@ fn entries_life(deployed: &Deployed) -> Finding {
     let life = |function: &Function| {
         function.number("ENTRY_TTL_DAYS").unwrap_or_default().saturating_mul(SECONDS_PER_DAY)
     };
-    let least = life(&deployed.producer).min(life(&deployed.consumer));
+    let functions = [&deployed.producer, &deployed.consumer];
+    let least = functions.map(life).into_iter().min().unwrap_or_default();
+    // Else a redrive may run a job again that has succeeded.
+    let wanted = (both / SECONDS_PER_DAY + 1).max(USUAL_LIFE);
+    let short_lived = functions.into_iter().filter(|function| life(function) <= both);
+    let mends = short_lived.map(|function| set_variable(function, "ENTRY_TTL_DAYS", wanted));
     Finding::check(
         "entries' life",
         least > both,
         Grade::Problem,
         format!("{}, both queues' {}", days(least), days(both)),
-        format!(
-            "ENTRY_TTL_DAYS over {} in both functions, or a redrive may run a job again that has \
-             succeeded",
-            both / SECONDS_PER_DAY
-        ),
+        mends.collect::<Vec<_>>().join(" and "),
     )
 }
 
-/// The consumer counts on what it is told.
-fn told(consumer: &Function, variable: &str, what: &'static str, is: u64) -> Finding {
-    let told = consumer.number(variable);
-    Finding::check(
-        what,
-        told == Some(is),
-        Grade::Problem,
-        match told {
-            Some(told) if told == is => format!("{is} s, as the consumer is told"),
-            Some(told) => format!("{is} s, and the consumer is told {told} s"),
-            None => format!("{is} s, and the consumer is not told"),
-        },
-        format!("deploy the template again, or set {variable}={is}"),
-    )
+fn timeout(consumer: &Function) -> Finding {
+    told(consumer, "FUNCTION_TIMEOUT_SECONDS", "timeout", consumer.timeout, |told| {
+        configure(consumer, &format!("--timeout {told}"))
+    })
+}
+
+fn retention(deployed: &Deployed) -> Finding {
+    let (consumer, queue) = (&deployed.consumer, &deployed.queue);
+    told(consumer, "QUEUE_RETENTION_SECONDS", "queue's retention", queue.retention, |told| {
+        set(&queue.url, RETENTION, told)
+    })
+}
+
+/// The consumer counts on what it is told; `mend` makes that true.
+fn told(
+    consumer: &Function,
+    variable: &str,
+    what: &'static str,
+    is: u64,
+    mend: impl FnOnce(u64) -> String,
+) -> Finding {
+    match consumer.number(variable) {
+        Some(told) if told == is => Finding::ok(what, format!("{is} s, as the consumer is told")),
+        Some(told) => {
+            let found = format!("{is} s, and the consumer is told {told} s");
+            Finding::check(what, false, Grade::Problem, found, mend(told))
+        }
+        None => {
+            let found = format!("{is} s, and the consumer is not told");
+            let mend = set_variable(consumer, variable, is);
+            Finding::check(what, false, Grade::Problem, found, mend)
+        }
+    }
 }
 
 fn memory(deployed: &Deployed) -> Finding {
-    let (producer, consumer) = (deployed.producer.memory, deployed.consumer.memory);
+    let functions = [&deployed.producer, &deployed.consumer];
+    let poor = functions.into_iter().filter(|function| function.memory < LEAST_MEMORY);
+    // CPU comes with it, and a start needs some.
+    let mends = poor.map(|function| configure(function, &format!("--memory-size {LEAST_MEMORY}")));
+    let mends: Vec<_> = mends.collect();
+    let [producer, consumer] = functions.map(|function| function.memory);
     Finding::check(
         "memory",
-        producer.min(consumer) >= LEAST_MEMORY,
+        mends.is_empty(),
         Grade::Warning,
         format!("producer {producer} MB, consumer {consumer} MB"),
-        format!("{LEAST_MEMORY} MB or more: CPU comes with it, and a start needs some"),
+        mends.join(" and "),
     )
 }
 
 fn expiry(deployed: &Deployed) -> Finding {
     let found = deployed.expires_by.as_deref();
+    let expire = |attribute: &str, enabled: bool| {
+        format!(
+            "`aws dynamodb update-time-to-live --table-name {} --time-to-live-specification \
+             Enabled={enabled},AttributeName={attribute}`",
+            deployed.table
+        )
+    };
+    let mend = match found {
+        None => expire("expires_at", true),
+        // DynamoDB takes one change an hour.
+        Some(other) => {
+            format!("{}, and an hour later {}", expire(other, false), expire("expires_at", true))
+        }
+    };
     Finding::check(
         "expiry of entries",
         found == Some("expires_at"),
         Grade::Warning,
         found.map_or("none: the table only grows".to_owned(), |name| format!("by {name}")),
-        "deploy the template again; it lets DynamoDB delete by expires_at",
+        mend,
     )
 }
 
@@ -232,7 +314,11 @@ fn alarms(deployed: &Deployed) -> Finding {
         count > 0,
         Grade::Warning,
         format!("{count} subscribers"),
-        "deploy with AlarmEmail and confirm the e-mail, or subscribe something to AlarmTopicArn",
+        format!(
+            "`aws sns subscribe --topic-arn {} --protocol email --notification-endpoint \
+             YOU@EXAMPLE.COM`, and confirm the e-mail; or deploy with AlarmEmail",
+            deployed.topic
+        ),
     )
 }
 
@@ -241,12 +327,47 @@ fn update(mapping: &Mapping, change: &str) -> String {
 }
 
 fn set(queue_url: &str, attribute: &str, value: u64) -> String {
+    set_attributes(queue_url, &format!("{attribute}={value}"))
+}
+
+fn set_attributes(queue_url: &str, attributes: &str) -> String {
     // `aws sqs` goes to AWS, whatever the URL of the queue is.
     let is_aws = queue_url.contains(".amazonaws.com");
     let endpoint = if is_aws { "" } else { " --endpoint-url $AWS_ENDPOINT_URL" };
     format!(
         "`aws sqs set-queue-attributes --queue-url {queue_url} \
-         --attributes {attribute}={value}{endpoint}`"
+         --attributes {attributes}{endpoint}`"
+    )
+}
+
+/// Gives the queue its dead-letter queue, after so many receives.
+fn redrive_after(deployed: &Deployed, receives: u64) -> String {
+    let policy = json!({
+        "deadLetterTargetArn": deployed.dead_letters.arn,
+        "maxReceiveCount": receives.to_string(),
+    });
+    let attributes = json!({ "RedrivePolicy": policy.to_string() });
+    set_attributes(&deployed.queue.url, &format!("'{attributes}'"))
+}
+
+fn configure(function: &Function, change: &str) -> String {
+    let name = &function.name;
+    // Of the answer one word: the rest of it has the function's secrets.
+    format!(
+        "`aws lambda update-function-configuration --function-name {name} {change} \
+         --query LastUpdateStatus`"
+    )
+}
+
+/// Changes one variable; AWS's own command replaces them all.
+fn set_variable(function: &Function, variable: &str, value: u64) -> String {
+    let name = &function.name;
+    configure(
+        function,
+        &format!(
+            "--environment \"$(aws lambda get-function-configuration --function-name {name} \
+             --query Environment --output json | jq -c '.Variables.{variable} = \"{value}\"')\""
+        ),
     )
 }
 
@@ -270,6 +391,9 @@ mod tests {
             all.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
         };
         Deployed {
+            stack: "relevo".to_owned(),
+            table: "jobs".to_owned(),
+            topic: "arn:topic".to_owned(),
             is_on_aws: true,
             mappings: vec![Mapping {
                 uuid: "u".to_owned(),
@@ -293,6 +417,7 @@ mod tests {
                 ..Queue::default()
             },
             producer: Function {
+                name: "producer".to_owned(),
                 memory: 256,
                 variables: variables(&[("ENTRY_TTL_DAYS", "30")]),
                 ..Function::default()
@@ -319,7 +444,10 @@ mod tests {
         let findings = judge(deployed).into_iter();
         findings
             .filter(|finding| finding.grade != Grade::Ok)
-            .inspect(|finding| assert!(finding.mend.is_some(), "{finding:?}"))
+            .inspect(|finding| {
+                let mend = finding.mend.as_deref().unwrap_or_default();
+                assert!(mend.starts_with("`aws "), "nothing to paste: {finding:?}");
+            })
             .map(|finding| (finding.what, finding.grade))
             .collect()
     }
@@ -332,10 +460,11 @@ mod tests {
         assert_eq!(complaints(&unreserved), []);
     }
 
+    type Break = fn(&mut Deployed);
+
     #[test]
     fn every_broken_setting_is_found_and_only_that() {
         use Grade::{Problem, Warning};
-        type Break = fn(&mut Deployed);
         let table: &[(&str, Grade, Break)] = &[
             ("event source mapping", Problem, |it| it.mappings.clear()),
             ("event source mapping", Problem, |it| it.mappings.push(it.mappings[0].clone())),
@@ -383,6 +512,53 @@ mod tests {
             let mut deployed = sound();
             break_it(&mut deployed);
             assert_eq!(complaints(&deployed), [(*what, *grade)], "{what}");
+        }
+    }
+
+    #[test]
+    fn what_mends_a_setting_sets_what_was_changed() {
+        let set = "`aws sqs set-queue-attributes --queue-url";
+        let configure = "`aws lambda update-function-configuration --function-name";
+        let table: &[(Break, &[&str])] = &[
+            (
+                |it| it.consumer.reserved = Some(0),
+                &[
+                    "`aws lambda delete-function-concurrency --function-name consumer`",
+                    "--reserved-concurrent-executions 10`",
+                ],
+            ),
+            (
+                |it| it.queue.redrive.as_mut().unwrap().0 = "arn:other".to_owned(),
+                &[
+                    set,
+                    r#" queue --attributes '{"RedrivePolicy":"{\"deadLetterTargetArn\":\"arn:letters\",\"maxReceiveCount\":\"5\"}"}'"#,
+                ],
+            ),
+            (|it| it.queue.redrive.as_mut().unwrap().1 = 4, &[r#"\"maxReceiveCount\":\"5\""#]),
+            (
+                |it| it.dead_letters.retention = SECONDS_PER_DAY,
+                &[set, " letters --attributes MessageRetentionPeriod=1209600"],
+            ),
+            (|it| it.consumer.timeout = 60, &[configure, " consumer --timeout 30 "]),
+            (|it| it.producer.memory = 128, &[configure, " producer --memory-size 256 "]),
+            (
+                |it| {
+                    it.consumer.variables.remove("QUEUE_RETENTION_SECONDS");
+                },
+                &[configure, r#"jq -c '.Variables.QUEUE_RETENTION_SECONDS = "345600"')""#],
+            ),
+            (
+                |it| it.queue.retention = SECONDS_PER_DAY,
+                &[set, " queue --attributes MessageRetentionPeriod=345600"],
+            ),
+        ];
+        for (break_it, expected) in table {
+            let mut deployed = sound();
+            break_it(&mut deployed);
+            let mends: Vec<_> = judge(&deployed).into_iter().filter_map(|it| it.mend).collect();
+            for words in *expected {
+                assert!(mends.iter().any(|mend| mend.contains(words)), "{words} in {mends:?}");
+            }
         }
     }
 
