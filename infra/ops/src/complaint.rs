@@ -1,8 +1,9 @@
 //! An error, as the one sentence that a person gets.
 
 use anyhow::Error;
+use aws_sdk_sqs::error::ErrorMetadata;
 
-/// What the SDK says where the cause says more.
+/// What the SDK says where the cause says more, and nothing or a code follows.
 const NOTHING: [&str; 2] = ["service error", "unhandled error"];
 
 /// Signs of what went wrong, and what to do then.
@@ -14,7 +15,8 @@ const MENDS: [(&[&str], &str); 4] = [
     (&["ExpiredToken", "InvalidClientTokenId", "UnrecognizedClientException"], LOG_IN),
     (
         &["AccessDenied", "not authorized"],
-        "ask for the permission, or name another profile with --profile",
+        "this caller lacks the permission that is named: ask for it, or name another profile \
+         with --profile",
     ),
     (
         &["dispatch failure", "Could not connect to the endpoint"],
@@ -31,8 +33,10 @@ pub(crate) const LOG_IN: &str =
 pub fn complaint(error: &Error) -> String {
     let mut said = String::new();
     for cause in error.chain() {
-        let cause = cause.to_string();
-        if NOTHING.contains(&&*cause) || said.contains(cause.trim_end_matches('.')) {
+        let cause = cause.downcast_ref().map_or_else(|| cause.to_string(), of_aws);
+        if NOTHING.iter().any(|nothing| cause.starts_with(nothing))
+            || said.contains(cause.trim_end_matches('.'))
+        {
             continue;
         }
         if !said.is_empty() {
@@ -46,6 +50,15 @@ pub fn complaint(error: &Error) -> String {
     match MENDS.iter().find(|(signs, mend)| is_meant(signs) && !said.contains(mend)) {
         Some((_, mend)) => format!("{}; {mend}", said.trim_end_matches('.')),
         None => said,
+    }
+}
+
+/// AWS's own words; the SDK shows an error without a type of its own as Rust code.
+fn of_aws(error: &ErrorMetadata) -> String {
+    let code = error.code().unwrap_or("an error without a code");
+    match error.message() {
+        Some(message) => format!("{code}: {message}"),
+        None => code.to_owned(),
     }
 }
 
@@ -69,6 +82,23 @@ mod tests {
             "could not read the queue: Bad: x.",
         );
         check(&["could not open a", "No such file"], "could not open a: No such file");
+    }
+
+    #[test]
+    fn what_is_denied_is_named_in_aws_own_words() {
+        let denied = "User: arn:aws:iam::1:user/a is not authorized to perform: sqs:SendMessage";
+        let metadata = ErrorMetadata::builder().code("AccessDenied").message(denied);
+        let error = aws_sdk_sqs::Error::from(
+            aws_sdk_sqs::operation::send_message::SendMessageError::generic(metadata.build()),
+        );
+        let error = Error::from(error).context("could not send");
+        assert_eq!(
+            complaint(&error),
+            format!(
+                "could not send: AccessDenied: {denied}; this caller lacks the permission that is \
+                 named: ask for it, or name another profile with --profile"
+            )
+        );
     }
 
     #[test]

@@ -168,7 +168,9 @@ fn problem(answer: &Answer) -> String {
         let field = |name| error.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
         told = format!("{told}\n  {}: {}", field("pointer"), field("detail"));
     }
-    format!("the API answered {}: {}", answer.status, told.trim())
+    let told = told.trim();
+    let logs = if answer.status >= 500 { " (`cargo ops logs` says why)" } else { "" };
+    format!("the API answered {}: {told}{logs}", answer.status)
 }
 
 fn show_jobs(old: Option<&str>, new: &str, style: Style) -> Result<()> {

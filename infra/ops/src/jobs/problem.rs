@@ -59,6 +59,11 @@ impl Problem {
         Self { status, ..Self::found(title, answer.text("/message")) }
     }
 
+    /// Whether the functions had an answer, and their log has what it leaves out.
+    fn is_the_stacks_own(&self) -> bool {
+        self.r#type.is_some() && self.status.is_some_and(|status| status >= 500)
+    }
+
     /// The same for the part of a request that `prefix` points to.
     pub(super) fn seen_from(mut self, prefix: &str) -> Self {
         for error in &mut self.errors {
@@ -86,6 +91,10 @@ impl fmt::Display for Problem {
                 write!(f, "{pointer}: ")?;
             }
             f.write_str(detail)?;
+        }
+        // The API tells no client why, be it an outage or a permission that is missing.
+        if self.is_the_stacks_own() {
+            f.write_str(" (`cargo ops logs` says why)")?;
         }
         let count = self.error_count.unwrap_or(self.errors.len());
         match count.saturating_sub(SHOWN_FIELDS) {
@@ -129,6 +138,21 @@ mod tests {
         let shown = problem.to_string();
         assert_eq!(shown.lines().count(), 12, "{shown}");
         assert!(shown.starts_with("T\n/a: b\n") && shown.ends_with("… and 30 more"), "{shown}");
+    }
+
+    #[test]
+    fn what_the_api_keeps_to_itself_is_in_the_logs() {
+        let told = |status: u16, content_type| {
+            let raw = format!(r#"{{"type":"urn:x","title":"T","status":{status},"detail":"d"}}"#);
+            Problem::of(&answer(status, content_type, &raw)).to_string()
+        };
+        for status in [500, 503] {
+            let expected = format!("{status} T: d (`cargo ops logs` says why)");
+            assert_eq!(told(status, "application/problem+json"), expected);
+        }
+        assert_eq!(told(409, "application/problem+json"), "409 T: d");
+        // The gateway had no answer of the functions.
+        assert_eq!(told(503, "application/json"), "503 Service Unavailable");
     }
 
     #[test]

@@ -163,7 +163,10 @@ mod tests {
     async fn an_outage_that_lasts_leaves_it_unclear_what_was_accepted() {
         let (calls, seen) = api(vec![problem(503, "unavailable")]).await;
         let Err(Stopped::Unclear(error)) = send(&calls, &["{}"]).await else { panic!("it is") };
-        assert_eq!(format!("{error:#}"), "the API answered 503 unavailable: d");
+        assert_eq!(
+            format!("{error:#}"),
+            "the API answered 503 unavailable: d (`cargo ops logs` says why)"
+        );
         assert_eq!(seen.lock().unwrap().len(), 5);
     }
 
