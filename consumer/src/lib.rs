@@ -45,6 +45,8 @@ pub mod outcome;
 pub mod queue;
 pub mod tasks;
 
+use std::fmt;
+
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 #[cfg(feature = "opentelemetry")]
 use lambda_runtime::layers::OpenTelemetryLayer;
@@ -111,7 +113,7 @@ where
 async fn invoke<T: JobTable, Q: RetryQueue>(
     consumer: &Consumer<T, Q>,
     event: LambdaEvent<Box<RawValue>>,
-) -> Result<SqsBatchResponse, Diagnostic> {
+) -> Result<SqsBatchResponse, Failed> {
     let named = Timestamp::from_millis(event.context.deadline);
     let timeout = consumer.settings.function_timeout;
     let deadline = Deadline::new(&consumer.clock, named, timeout);
@@ -121,6 +123,26 @@ async fn invoke<T: JobTable, Q: RetryQueue>(
         if error == BatchError::StillAlive {
             std::process::exit(STILL_ALIVE_EXIT_CODE);
         }
-        Diagnostic { error_type: error.as_str().to_owned(), error_message: error_text }
+        Failed { error_type: error.as_str(), error_message: error_text }
     })
+}
+
+/// An invocation that is an error.
+struct Failed {
+    error_type: &'static str,
+    error_message: String,
+}
+
+/// What the runtime logs of it, in a line of its own; ours has said the rest.
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the invocation is an error: {}", self.error_type)
+    }
+}
+
+impl From<Failed> for Diagnostic {
+    fn from(failed: Failed) -> Self {
+        let Failed { error_type, error_message } = failed;
+        Self { error_type: error_type.to_owned(), error_message }
+    }
 }

@@ -64,3 +64,18 @@ async fn a_job_goes_on_with_its_messages_trace_and_hands_it_to_the_receiver() {
         format!("00-5759e988bd862e3fe1be46a994272793-{}-01", span["spanId"].as_str().unwrap());
     assert_eq!(receiver.posted("/hook").await.unwrap().headers["traceparent"], expected);
 }
+
+#[tokio::test]
+async fn why_a_batch_failed_is_logged_once_and_not_as_rust_code() {
+    let server = server(json!({ "no": "records" })).await;
+    let mut process = program(&server).stdout(Stdio::piped()).spawn().unwrap();
+    let told = server.posted("/2018-06-01/runtime/invocation/1/error").await.unwrap().body;
+    process.kill().unwrap();
+    let logged = String::from_utf8(process.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(told["errorType"], "UnexpectedEvent", "{told}");
+    let why = "the event cannot be taken";
+    assert!(told["errorMessage"].as_str().unwrap().contains(why), "{told}");
+    assert_eq!(logged.matches(why).count(), 1, "{logged}");
+    assert!(logged.contains("the invocation is an error: UnexpectedEvent"), "{logged}");
+    assert!(!logged.contains("Diagnostic"), "{logged}");
+}
