@@ -10,6 +10,7 @@ mod follow;
 pub(crate) mod ids;
 mod input;
 mod job;
+mod next_try;
 mod problem;
 mod results;
 mod send;

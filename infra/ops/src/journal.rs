@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use shared::Timestamp;
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -98,9 +99,15 @@ fn describe(entry: &Entry) -> String {
     let state = text("state").map_or("?", String::as_str);
     let mut told = format!("state={state}");
     for name in ["attempt", "reason", "error"] {
-        if let Some(value) = text(name) {
+        // It is 0 until a first attempt, however often the message was received.
+        if let Some(value) = text(name).filter(|value| name != "attempt" || *value != "0") {
             told = format!("{told} {name}={}", value.escape_debug());
         }
+    }
+    let not_before = text("not_before").filter(|_| state == "queued");
+    if let Some(until) = not_before.and_then(|until| until.parse().ok()) {
+        let until = Timestamp::from_millis(until).to_rfc3339();
+        told = format!("{told} not_before={until}");
     }
     if matches!(state, "failed" | "held") {
         told.push_str(" (its message is in the dead-letter queue)");
@@ -161,5 +168,20 @@ mod tests {
         );
         let entry = Entry::from([("state".to_owned(), text("succeeded"))]);
         assert_eq!(describe(&entry), "state=succeeded");
+        let number = |value: &str| AttributeValue::N(value.to_owned());
+        let untouched = Entry::from([
+            ("state".to_owned(), text("queued")),
+            ("attempt".to_owned(), number("0")),
+        ]);
+        assert_eq!(describe(&untouched), "state=queued");
+        let waiting = Entry::from([
+            ("state".to_owned(), text("queued")),
+            ("attempt".to_owned(), number("1")),
+            ("not_before".to_owned(), number("1700000000123")),
+        ]);
+        assert_eq!(
+            describe(&waiting),
+            "state=queued attempt=1 not_before=2023-11-14T22:13:20.123Z"
+        );
     }
 }

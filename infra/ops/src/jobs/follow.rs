@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::calls::Calls;
 use super::job::Known;
+use super::next_try::Entries;
 
 /// Requests under way at the same time.
 pub(super) const AT_ONCE: usize = 8;
@@ -22,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_PER_JOB: Duration = Duration::from_millis(20);
 
 /// Asks for jobs, as often as the API wants to be asked, and tells each change
-/// of one: its position, and what is known now. Returns what was known last,
+/// of one: its position, and what is known now, with what `entries` add. Returns what was known last,
 /// which is nothing where `until` came before the first answer.
 ///
 /// # Errors
@@ -30,6 +31,7 @@ const PAUSE_PER_JOB: Duration = Duration::from_millis(20);
 /// The API did not answer, or a change could not be told.
 pub(super) async fn follow(
     calls: &Calls,
+    entries: Option<&Entries>,
     ids: &[Uuid],
     until: Option<Instant>,
     mut changed: impl FnMut(usize, &Known) -> Result<()>,
@@ -52,7 +54,12 @@ pub(super) async fn follow(
             looks.push(look(position, id, pause));
         }
         let Some(last) = all.get_mut(position) else { continue };
-        if last.as_ref().is_none_or(|last| is_news(last, &known)) {
+        let is_news = last.as_ref().is_none_or(|last| is_news(last, &known));
+        let known = match entries {
+            Some(entries) if is_news => entries.explain(id, known).await,
+            Some(_) | None => known,
+        };
+        if is_news {
             changed(position, &known)?;
         }
         *last = Some(known);
@@ -107,7 +114,7 @@ mod tests {
         let (calls, _) = api(replies).await;
         let mut told = Vec::new();
         let ids = [Uuid::nil()];
-        let jobs = follow(&calls, &ids, None, |position, known| {
+        let jobs = follow(&calls, None, &ids, None, |position, known| {
             let Known::Job(job) = known else { panic!("{known:?}") };
             told.push((position, job.state, job.attempt));
             Ok(())
@@ -122,14 +129,14 @@ mod tests {
     async fn what_has_not_ended_in_time_is_as_it_was_seen_last() {
         let (calls, _) = api(vec![job("running", 1)]).await;
         let until = Instant::now() + Duration::from_millis(500);
-        let jobs = follow(&calls, &[Uuid::nil()], Some(until), |_, _| Ok(())).await.unwrap();
+        let jobs = follow(&calls, None, &[Uuid::nil()], Some(until), |_, _| Ok(())).await.unwrap();
         assert!(matches!(&jobs[0], Some(Known::Job(job)) if job.state == State::Running));
     }
 
     #[tokio::test]
     async fn an_id_that_names_nothing_is_not_followed() {
         let (calls, seen) = api(vec![problem(404, "job-not-found")]).await;
-        let jobs = follow(&calls, &[Uuid::nil()], None, |_, _| Ok(())).await.unwrap();
+        let jobs = follow(&calls, None, &[Uuid::nil()], None, |_, _| Ok(())).await.unwrap();
         assert!(matches!(&jobs[0], Some(Known::Nothing(_))));
         assert_eq!(seen.lock().unwrap().len(), 1);
     }

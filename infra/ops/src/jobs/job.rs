@@ -69,6 +69,9 @@ pub(super) struct Job {
     result_omitted: bool,
     reason: Option<String>,
     error: Option<String>,
+    /// When it is tried again, if that is known.
+    #[serde(skip)]
+    pub(super) next_try: Option<String>,
     /// All of it as the API wrote it, in one line.
     #[serde(skip)]
     pub(super) document: String,
@@ -111,14 +114,19 @@ impl Known {
 }
 
 impl Job {
-    /// What came of it, as far as something has.
+    /// Whether it has had an attempt, and waits for another.
+    pub(super) fn is_tried_again(&self) -> bool {
+        self.state == State::Queued && self.attempt > 0
+    }
+
+    /// What came of it, as far as something has, or when it will be known.
     pub(super) fn outcome(&self) -> String {
         match (&self.result, self.result_omitted, &self.reason, &self.error) {
             (Some(result), ..) => shorten(result.get()),
             (None, true, ..) => "its result was too large to keep".to_owned(),
             (None, false, Some(reason), Some(error)) => format!("{reason}: {error}"),
             (None, false, Some(text), None) | (None, false, None, Some(text)) => text.clone(),
-            (None, false, None, None) => String::new(),
+            (None, false, None, None) => self.next_try.clone().unwrap_or_default(),
         }
     }
 }

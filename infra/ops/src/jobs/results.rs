@@ -33,7 +33,7 @@ pub(super) fn cells(style: Style, id: Uuid, known: Option<&Known>) -> [Cell; 4] 
         Some(Known::Job(job)) => [
             id,
             cell(style, job.state.color(), job.state.name()),
-            Cell::new(job.attempt),
+            Cell::new(attempt(job.attempt)),
             Cell::new(job.outcome()),
         ],
         Some(Known::Nothing(problem)) => {
@@ -41,6 +41,11 @@ pub(super) fn cells(style: Style, id: Uuid, known: Option<&Known>) -> [Cell; 4] 
         }
         None => [id, nothing(), nothing(), cell(style, Color::Yellow, "not asked for in time")],
     }
+}
+
+/// A message may have been received, and given back, without an attempt at its job.
+fn attempt(attempt: u32) -> String {
+    if attempt == 0 { "none".to_owned() } else { attempt.to_string() }
 }
 
 /// The document of an id: the job as the API shows it, or what is wrong.

@@ -8,6 +8,7 @@ use super::calls::Calls;
 use super::follow::AT_ONCE;
 use super::ids::Ids;
 use super::job::Known;
+use super::next_try::Entries;
 use super::results::{HEADERS, cells, close_table, document, unknown};
 use crate::output::{Format, Style, print, with_ids};
 use crate::progress::Progress;
@@ -18,6 +19,9 @@ const HELP: &str = "\
 Examples:
   cargo ops status 01a22d88-5297-7c42-8d92-706a06211937
   cargo ops status --json 01a22d88-5297-7c42-8d92-706a06211937 | jq .result
+
+Of a job that waits for another attempt, the table says until when, and what went wrong,
+if you may read the stack's table of entries.
 
 JSON, one document an id:
   what GET /jobs/{id} answers, digit for digit: id, kind, state (queued, running,
@@ -49,9 +53,16 @@ pub struct Status {
 /// An id names no job, or the API did not answer.
 pub async fn run(workspace: &Workspace, status: &Status, progress: Progress) -> Result<()> {
     let style = status.format.style();
-    let calls = Calls::new(status.target.find(workspace, progress).await?.api);
+    let stack = status.target.find(workspace, progress).await?;
+    let entries = Entries::of(&stack);
+    let calls = Calls::new(stack.api);
     let ids = status.ids.distinct();
-    let ask = async |id| anyhow::Ok((id, Known::of(&calls.job(id).await?)?));
+    let ask = async |id| {
+        let known = Known::of(&calls.job(id).await?)?;
+        // The document is what the API answers, and nothing else.
+        let is_explained = style != Style::Json;
+        anyhow::Ok((id, if is_explained { entries.explain(id, known).await } else { known }))
+    };
     let jobs: Vec<_> = stream::iter(ids).map(ask).buffered(AT_ONCE).try_collect().await?;
     let mut table = with_ids(0, close_table(HEADERS));
     for (id, known) in &jobs {

@@ -33,7 +33,7 @@ pub(super) async fn wait(
     let (mut ended, mut succeeded, mut all) = (0, 0, Ending::Done);
     for window in sent.chunks(WINDOW) {
         let ids: Vec<_> = window.iter().map(|sent| sent.id).collect();
-        let jobs = follow(calls, &ids, until, |position, known| {
+        let jobs = follow(calls, None, &ids, until, |position, known| {
             if known.is_final() {
                 ended += 1;
                 succeeded += u64::from(known.succeeded());

@@ -11,6 +11,7 @@ use super::calls::Calls;
 use super::follow::follow;
 use super::ids::Ids;
 use super::job::Known;
+use super::next_try::Entries;
 use super::results::{document, unknown};
 use crate::ending::Ending;
 use crate::output::{Color, Format, Style, print};
@@ -25,7 +26,9 @@ Examples:
   cargo ops watch --timeout 60 01a22d88-5297-7c42-8d92-706a06211937 && echo done
 
 A job is asked for as often as the API says that there may be news (Retry-After), once a
-second at most: what it was in between is not seen.
+second at most: what it was in between is not seen. Of one that waits for another
+attempt it says until when, and what went wrong, if you may read the stack's table of
+entries.
 
 JSON, one document a change (the first is how a job stands at the beginning): as of
 `cargo ops status`.
@@ -55,14 +58,16 @@ pub struct Watch {
 /// An id names no job, or the API did not answer.
 pub async fn run(workspace: &Workspace, watch: &Watch, progress: Progress) -> Result<Ending> {
     let style = watch.format.style();
-    let calls = Calls::new(watch.target.find(workspace, progress).await?.api);
+    let stack = watch.target.find(workspace, progress).await?;
+    let entries = (style != Style::Json).then(|| Entries::of(&stack));
+    let calls = Calls::new(stack.api);
     let ids = watch.ids.distinct();
     let until = watch.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let show = |position: usize, known: &Known| match ids.get(position) {
         Some(id) => print(&change(style, *id, known)?),
         None => Ok(()),
     };
-    let jobs = follow(&calls, &ids, until, show).await?;
+    let jobs = follow(&calls, entries.as_ref(), &ids, until, show).await?;
     let nothing = std::iter::zip(&ids, &jobs).filter_map(|(id, known)| match known {
         Some(Known::Nothing(problem)) => Some((*id, problem)),
         Some(Known::Job(_)) | None => None,

@@ -1,8 +1,12 @@
 //! `cargo ops status`, `watch` and `cancel`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use shared::{JobEntry, State};
 
 use crate::command_line::{bare, ops, refusal};
+use crate::dead_letters::{entry, now, put_entry};
 use crate::submitting::{documents, ended_as, normalised};
 use crate::support::{accepted, end_to_end, ended, new_id, probe, report, run};
 
@@ -70,6 +74,29 @@ fn watch_shows_each_change_until_all_have_ended() {
         assert_eq!(code, 1, "{errors}");
         assert_eq!(lines.lines().count(), 2, "{lines}");
         assert!(errors.contains(&format!("error: {unknown}: 404 Job not found")), "{errors}");
+    });
+}
+
+#[test]
+fn a_job_that_waits_for_another_attempt_says_until_when_and_why() {
+    end_to_end(async |local| {
+        let stack = &local.stack;
+        let id = new_id();
+        let waiting = JobEntry {
+            attempt: 1,
+            not_before: Some(now() + Duration::from_mins(5)),
+            error: Some("the receiver answered 503".to_owned()),
+            ..entry(&id, "report", State::Queued)
+        };
+        put_entry(stack, &waiting).await;
+        for arguments in [&["status", &*id][..], &["watch", "--timeout", "2", &id]] {
+            let (_, shown, errors) = ended_as(ops(local, stack, arguments).output().await.unwrap());
+            // A table breaks it.
+            assert!(shown.contains("next try at "), "{arguments:?}: {shown} {errors}");
+        }
+        let json = ["status", "--json", &*id];
+        let (_, shown, _) = ended_as(ops(local, stack, &json).output().await.unwrap());
+        assert!(!shown.contains("next try"), "{shown}");
     });
 }
 
