@@ -110,7 +110,11 @@ fn describe(entry: &Entry) -> String {
         told = format!("{told} not_before={until}");
     }
     if matches!(state, "failed" | "held") {
-        told.push_str(" (its message is in the dead-letter queue)");
+        // Whether it still is there, only a scan of that queue could tell.
+        told.push_str(
+            " (its message went to the dead-letter queue; `cargo ops dlq show ID` tells whether it \
+             is still there)",
+        );
     }
     told
 }
@@ -164,7 +168,8 @@ mod tests {
         assert_eq!(
             describe(&entry),
             "state=failed attempt=5 reason=permanent error=line\\nbreak \
-             (its message is in the dead-letter queue)"
+             (its message went to the dead-letter queue; `cargo ops dlq show ID` tells whether it \
+             is still there)"
         );
         let entry = Entry::from([("state".to_owned(), text("succeeded"))]);
         assert_eq!(describe(&entry), "state=succeeded");
