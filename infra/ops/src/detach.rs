@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::progress::Progress;
+use crate::output::say;
+use crate::progress::{Progress, Step};
 use crate::running::{Ready, Running, UP_ALREADY};
 use crate::workspace::Workspace;
 
@@ -43,8 +44,8 @@ pub async fn until_ready(
 ) -> Result<Ready> {
     // Before its log is written anew.
     ensure!(Running::find(workspace)?.is_none(), UP_ALREADY);
-    let step = progress.step("In the background");
-    let log = Log::create(workspace)?;
+    let mut log = Log::create(workspace)?;
+    let step = progress.step(&format!("In the background, with its log in {}", log.path.display()));
     let mut started = Started::start(&mut command, &log)?;
     loop {
         if started.child.try_wait().context("could not watch a process")?.is_some() {
@@ -54,9 +55,11 @@ pub async fn until_ready(
         }
         if let Some(ready) = started.ready(workspace) {
             started.is_ready = true;
-            step.done(&format!("ready, and its log is {}", log.path.display()));
+            log.show_steps(progress, &step)?;
+            step.done("ready");
             return Ok(ready);
         }
+        log.show_steps(progress, &step)?;
         step.at(log.last_line().unwrap_or_default().trim());
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -101,6 +104,8 @@ impl Drop for Started {
 /// What the command writes, to stdout and stderr.
 struct Log {
     path: PathBuf,
+    /// Bytes whose steps have been shown.
+    shown: usize,
 }
 
 impl Log {
@@ -109,7 +114,24 @@ impl Log {
         fs::create_dir_all(workspace.scratch())
             .and_then(|()| File::create(&path).map(drop))
             .with_context(|| format!("could not write {}", path.display()))?;
-        Ok(Self { path })
+        Ok(Self { path, shown: 0 })
+    }
+
+    /// Shows what the command has said of its steps since the last time.
+    fn show_steps(&mut self, progress: Progress, step: &Step) -> Result<()> {
+        let path = &self.path;
+        let said = fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
+        let new = said.get(self.shown..).unwrap_or_default();
+        // A line that is being written is for the next time.
+        let end = new.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let (lines, _) = new.split_at(end);
+        for line in String::from_utf8_lossy(lines).lines() {
+            if is_shown(progress, line) {
+                step.aside(|| say(line));
+            }
+        }
+        self.shown += end;
+        Ok(())
     }
 
     fn last_line(&self) -> Option<String> {
@@ -120,5 +142,31 @@ impl Log {
     fn append(&self) -> Result<File> {
         let file = File::options().append(true).open(&self.path);
         file.with_context(|| format!("could not write {}", self.path.display()))
+    }
+}
+
+/// Whether the line is about a step, and not about what is deployed. A spinner has what
+/// has just begun at its side.
+fn is_shown(progress: Progress, line: &str) -> bool {
+    let has_begun = line.starts_with("     ") && line.ends_with(" …");
+    line.starts_with("  ✓  ") || (has_begun && progress == Progress::Lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_shown_and_nothing_else_of_the_log() {
+        for (line, spinner, lines) in [
+            ("     Emulator …", false, true),
+            ("  ✓  Emulator: http://127.0.0.1:4566 (1.2 s)", true, true),
+            ("  API    http://127.0.0.1:4566", false, false),
+            ("    curl -i http://127.0.0.1:4566/jobs/<id>", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(is_shown(Progress::Spinner, line), spinner, "{line}");
+            assert_eq!(is_shown(Progress::Lines, line), lines, "{line}");
+        }
     }
 }
