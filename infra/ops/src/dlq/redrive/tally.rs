@@ -49,18 +49,18 @@ impl Tally {
                 "refused": refused,
             }));
         }
-        let mut rows = table(["Dead letters", ""]);
+        let mut rows = table(["Dead letters that", "Count"]);
         let mut say = |what: &str, count: usize| {
             rows.add_row([what, &count.to_string()]);
         };
-        say("looked at", self.seen);
-        say("that this is about", self.matched.len());
-        say("sent back and deleted here", self.deleted);
+        say("were looked at", self.seen);
+        say("fit the options", self.matched.len());
+        say("were sent back to the queue, then deleted here", self.deleted);
         if self.set_back > 0 {
-            say("of jobs whose entry was set back to \"queued\"", self.set_back);
+            say("needed their job's entry set back to \"queued\"", self.set_back);
         }
         if self.came_back > 0 {
-            say("that failed again and are back already", self.came_back);
+            say("failed again at once, and are back", self.came_back);
         }
         print(&rows.to_string())?;
         self.show_refused(style)
@@ -71,7 +71,7 @@ impl Tally {
         if self.refused.is_empty() || style == Style::Json {
             return Ok(());
         }
-        let mut rows = with_ids(0, table(["Not sent back", "Why"]));
+        let mut rows = with_ids(0, table(["Not sent back: job, message", "Why"]));
         for (letter, why) in &self.refused {
             let job = letter.job_id.as_deref().unwrap_or("no job");
             rows.add_row([&format!("{job}\n{}", letter.message_id), why]);
