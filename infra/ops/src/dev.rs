@@ -14,7 +14,7 @@ use crate::local::{Local, Options};
 use crate::output::{Color, Style, print};
 use crate::poll::{self, Poller};
 use crate::progress::Progress;
-use crate::receivers::describe;
+use crate::receivers::{PATHS, describe};
 use crate::running::{Announcement, Ready};
 use crate::up::variables;
 use crate::watch::{self, Watch};
@@ -175,6 +175,7 @@ fn introduction(local: &Local) -> String {
     curl -i {api}/jobs/<id>
     curl -i {api}/jobs -H 'content-type: application/json' \
       -d '{{"kind":"webhook","payload":{{"url":"{receiver}","body":{{"hello":"world"}}}}}}'
+{PATHS}
 
   Ctrl-C ends it and leaves nothing running. What happens:
 "#

@@ -18,6 +18,10 @@ use crate::tools::Tools;
 
 const PROGRAM: &str = include_str!("receivers.py");
 
+/// What else can be asked of the webhook receiver, below a request to it.
+pub(crate) const PATHS: &str = "    \
+    (busy at first; its /accepts, /gone and /redirects answer 200, 410 and 302)";
+
 /// Whom the e-mails are from.
 const SENDER: &str = "hello@relevo.example";
 

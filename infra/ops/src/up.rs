@@ -15,7 +15,7 @@ use crate::log_line;
 use crate::logs::{Line, Tail};
 use crate::output::{Format, Style, print, print_json};
 use crate::progress::Progress;
-use crate::receivers::describe;
+use crate::receivers::{PATHS, describe};
 use crate::running::{Announcement, Ready};
 use crate::stack::Stack;
 use crate::workspace::Workspace;
@@ -155,6 +155,7 @@ fn introduction(ready: &Ready, variables: &BTreeMap<String, String>, end: &str) 
     curl -i {api}/jobs -H 'content-type: application/json' -d @events/requests/welcome-email.json
     curl -i {api}/jobs -H 'content-type: application/json' \
       -d '{{"kind":"webhook","payload":{{"url":"{receiver}","body":{{"hello":"world"}}}}}}'
+{PATHS}
 
   For `cargo lambda watch`, `cargo lambda invoke` and the AWS CLI in another terminal
   (`aws sqs` also wants --endpoint-url "$AWS_ENDPOINT_URL"):
