@@ -6,6 +6,7 @@
 //! like the emulator's, which ends what is left in that session.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::net::TcpStream;
 use tokio::net::unix::pipe;
 
 use crate::functions::FUNCTIONS;
@@ -61,6 +63,7 @@ patiently
 pub struct Watch {
     /// Where it answers.
     pub url: String,
+    address: SocketAddr,
     server: Child,
     watchdog: Watchdog,
     lines: Lines<BufReader<pipe::Receiver>>,
@@ -87,20 +90,21 @@ impl Watch {
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))
             .context("could not read from a pipe")?;
         let lines = BufReader::new(reader).lines();
-        let url = format!("http://127.0.0.1:{port}");
-        let mut watch = Self { url, server, watchdog, lines };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let url = format!("http://{address}");
+        let mut watch = Self { url, address, server, watchdog, lines };
         watch.wait_until_ready().await?;
         Ok(watch)
     }
 
     async fn wait_until_ready(&mut self) -> Result<()> {
-        let client = reqwest::Client::new();
-        let Self { url, server, .. } = self;
+        let Self { address, server, .. } = self;
         let ready = eventually(START_TIMEOUT, "cargo lambda watch answers", async || {
             if let Some(status) = server.try_wait().context("could not watch a process")? {
                 return Ok(Some(Err(status)));
             }
-            Ok(client.get(&*url).send().await.is_ok().then_some(Ok(())))
+            // No request: it answers one that calls no function with an error in its log.
+            Ok(TcpStream::connect(*address).await.is_ok().then_some(Ok(())))
         });
         if let Err(status) = ready.await? {
             let mut said = String::new();

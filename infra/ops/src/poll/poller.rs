@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail, ensure};
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use http::Uri;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::answer::{Answer, Verdict};
@@ -94,14 +96,17 @@ impl Poller {
     ///
     /// Nothing answers there.
     pub(super) async fn ensure_something_answers(&self) -> Result<()> {
-        let Err(error) = self.client.get(&self.watch).send().await else { return Ok(()) };
+        let url: Uri = self.watch.parse().with_context(|| format!("--watch {}", self.watch))?;
+        let host = url.host().with_context(|| format!("--watch {} names no host", self.watch))?;
+        let address = (host.trim_matches(['[', ']']), url.port_u16().unwrap_or(80));
+        // No request: `cargo lambda watch` would say that it calls no function.
         ensure!(
-            !error.is_connect(),
+            TcpStream::connect(address).await.is_ok(),
             "nothing answers at {}: start `cargo lambda watch --invoke-address 127.0.0.1` first \
              (`cargo ops dev` starts all of it)",
             self.watch
         );
-        Err(error).with_context(|| format!("--watch {}", self.watch))
+        Ok(())
     }
 
     /// Receives and invokes, for as long as the queue answers.
