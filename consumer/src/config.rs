@@ -127,7 +127,7 @@ fn read_backoff<L: Fn(&str) -> Option<String>>(
     receives: Option<u32>,
     retention: Option<u64>,
 ) -> Option<Backoff> {
-    let base = env.optional("BACKOFF_BASE_SECONDS", 2);
+    let base = env.optional("BACKOFF_BASE_SECONDS", 30);
     let base = env.within("BACKOFF_BASE_SECONDS", base, &(1..=3_600));
     let cap = env.optional("BACKOFF_CAP_SECONDS", 900_u64);
     let cap = env.within("BACKOFF_CAP_SECONDS", cap, &(1..=39_600));
@@ -178,6 +178,7 @@ mod tests {
         assert!(config.group_writes);
         let settings = config.settings;
         assert_eq!(settings.concurrency, 100);
+        assert_eq!(settings.backoff.base, Duration::from_secs(30));
         assert_eq!(settings.backoff.cap, Duration::from_mins(15));
         assert_eq!(settings.entry_ttl, EntryTtl::DEFAULT);
     }
@@ -203,7 +204,7 @@ mod tests {
         check(&[("QUEUE_URL", "https://sqs.example/1/jobs.fifo")], "FIFO");
         check(&[("TABLE_NAME", " ")], "TABLE_NAME is not set");
         check(&[("FUNCTION_TIMEOUT_SECONDS", "9")], "between 10 and 900");
-        check(&[("BACKOFF_CAP_SECONDS", "1")], "larger than BACKOFF_CAP_SECONDS");
+        check(&[("BACKOFF_CAP_SECONDS", "29")], "larger than BACKOFF_CAP_SECONDS");
         check(&[("QUEUE_RETENTION_SECONDS", "18000")], "must be less than QUEUE_RETENTION_SECONDS");
         check(&[("ENTRY_TTL_DAYS", "7")], "ENTRY_TTL_DAYS");
         check(&[("GROUP_WRITES", "sometimes")], "GROUP_WRITES");

@@ -39,7 +39,7 @@ pub struct Options<'a> {
     pub profile: Profile,
     /// The emulator's port; a free one if there is none.
     pub port: Option<u16>,
-    /// Parameters of the template, besides the two that a laptop needs.
+    /// Parameters of the template, besides those that a laptop needs.
     pub parameters: &'a [(&'a str, &'a str)],
     /// Where the functions find AWS, if something stands in between.
     pub functions_endpoint: Option<&'a str>,
@@ -112,8 +112,11 @@ async fn deploy(
         // For these the emulator wants an action that AWS's policies do not know,
         // and refuses; the consumer would say so in its log.
         ("GroupWrites", "false"),
+        // Nobody who tries something out wants to wait for minutes.
+        ("BackoffBaseSeconds", "2"),
     ];
     all.extend(of_the_receivers.iter().map(|(name, value)| (*name, value.as_str())));
+    all.retain(|(name, _)| parameters.iter().all(|(theirs, _)| theirs != name));
     all.extend(parameters);
     Stack::deploy(emulator, tools, template, name, &all).await
 }

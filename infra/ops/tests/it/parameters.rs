@@ -44,6 +44,19 @@ fn a_backoff_begins_under_its_cap() {
     }
 }
 
+/// Engineers who come from a plain queue count on its visibility timeout between tries.
+#[test]
+fn by_default_an_outage_of_minutes_does_not_use_up_the_attempts() {
+    let template = template();
+    let default = |name: &str| number(&template["Parameters"][name]["Default"]);
+    let (base, cap) = (default("BackoffBaseSeconds"), default("BackoffCapSeconds"));
+    let waits = 0..default("MaxReceiveCount") - 1;
+    let longest: i64 = waits.map(|wait| (base << wait).min(cap)).sum();
+    // Half of it on average. All of it is part of what callers are promised, as is a delay.
+    assert!(longest / 2 >= 180, "{longest} s");
+    assert!(longest + 900 <= default("PromisedDelaySeconds"), "{longest} s");
+}
+
 /// The consumer would not start.
 #[test]
 fn a_mail_server_and_a_sender_go_together() {
