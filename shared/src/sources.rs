@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use humantime::format_rfc3339_millis;
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// The last moment that RFC 3339 can write, in milliseconds since the epoch.
@@ -52,13 +52,8 @@ impl Timestamp {
     /// end.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
-        let millis = self.0.min(END_OF_9999);
-        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
-            .unwrap_or(OffsetDateTime::UNIX_EPOCH);
-        let (date, time) = (moment.date(), moment.time());
-        let (hour, minute, second, millis) = time.as_hms_milli();
-        let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+        let since_epoch = Duration::from_millis(self.0.min(END_OF_9999));
+        format_rfc3339_millis(UNIX_EPOCH + since_epoch).to_string()
     }
 }
 

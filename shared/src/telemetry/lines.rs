@@ -3,19 +3,26 @@
 //! A span's fields are made JSON once, when it begins, and not with each event in
 //! it: a job has several, and its log is a good part of what it costs.
 
-use std::fmt::{Debug, Write as _};
-use std::io::Write as _;
+use std::fmt::{Debug, Display};
+use std::io::Write;
+use std::time::SystemTime;
 
-use serde::Serialize;
+use humantime::format_rfc3339_micros;
+use serde::{Serialize, Serializer};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+
+/// Room for the fields of an event, in bytes and in number, so that it seldom
+/// has to grow.
+const LINE: (usize, usize) = (768, 16);
+
+/// Room for those of a span.
+const SPAN: (usize, usize) = (256, 8);
 
 /// Writes each event as a line of JSON.
 pub(super) struct Lines<W>(pub(super) W);
@@ -26,7 +33,7 @@ where
     W: for<'a> MakeWriter<'a> + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = Fields::with_room(SPAN);
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(fields);
@@ -35,90 +42,122 @@ where
 
     fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
         // Before the span is locked: what makes a value a text may log, or panic.
-        let mut later = Fields::default();
-        record.record(&mut later);
+        let mut fields = Fields::with_room(SPAN);
+        record.record(&mut fields);
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(before) = span.extensions_mut().get_mut::<Fields>()
         {
-            fields.0.retain(|(name, _)| later.0.iter().all(|(other, _)| other != name));
-            fields.0.extend(later.0);
+            fields.add(before);
+            *before = fields;
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let mut line = "{\"timestamp\":\"".to_owned();
-        // Writing to a string does not fail.
-        let _ = SystemTime.format_time(&mut Writer::new(&mut line));
-        let (level, target) = (event.metadata().level(), event.metadata().target());
-        let _ = write!(line, "\",\"level\":\"{level}\",\"target\":\"{target}\"");
-        // A name stands once in a line; what is nearer to the event says it better.
-        let mut taken = vec!["timestamp", "level", "target"];
-        fields.write(&mut line, &mut taken);
+        let mut line = Fields::of_every_event(event.metadata());
+        event.record(&mut line);
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(fields) = span.extensions().get::<Fields>() {
-                fields.write(&mut line, &mut taken);
+                line.add(fields);
             }
         }
-        line.push_str("}\n");
         // If nobody reads the log, that is no reason to fail jobs.
-        let _ = self.0.make_writer_for(event.metadata()).write_all(line.as_bytes());
+        let _ = self.0.make_writer_for(event.metadata()).write_all(&line.into_line());
     }
 }
 
-/// Names and values, these as JSON.
-#[derive(Default)]
-struct Fields(Vec<(&'static str, String)>);
+/// Fields as they stand in a line. Of one name the first value counts: what is
+/// nearer to the event, and so added first, says it better.
+struct Fields {
+    /// Each as `,"name":value`.
+    json: Vec<u8>,
+    /// Each one's name, and where it ends.
+    ends: Vec<(&'static str, usize)>,
+}
 
 impl Fields {
-    fn set(&mut self, field: &Field, value: impl Serialize) {
-        let value = json(value);
-        match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((field.name(), value)),
-        }
+    fn with_room((bytes, fields): (usize, usize)) -> Self {
+        Self { json: Vec::with_capacity(bytes), ends: Vec::with_capacity(fields) }
     }
 
-    /// Adds those to `line` whose names are not taken, and takes them.
-    fn write(&self, line: &mut String, taken: &mut Vec<&'static str>) {
-        for (name, value) in &self.0 {
-            if !taken.contains(name) {
-                let _ = write!(line, ",{}:{value}", json(name));
-                taken.push(name);
+    /// What every line begins with.
+    fn of_every_event(metadata: &Metadata<'static>) -> Self {
+        let mut fields = Self::with_room(LINE);
+        fields.set("timestamp", Text(format_rfc3339_micros(SystemTime::now())));
+        fields.set("level", metadata.level().as_str());
+        fields.set("target", metadata.target());
+        fields
+    }
+
+    fn set(&mut self, name: &'static str, value: impl Serialize) {
+        if self.has(name) {
+            return;
+        }
+        self.json.push(b',');
+        // Names, numbers, flags and texts always have a JSON text.
+        let _ = serde_json::to_writer(&mut self.json, name);
+        self.json.push(b':');
+        let _ = serde_json::to_writer(&mut self.json, &value);
+        self.ends.push((name, self.json.len()));
+    }
+
+    /// Adds those of `others` whose names are not there.
+    fn add(&mut self, others: &Self) {
+        let mut start = 0;
+        for (name, end) in &others.ends {
+            if !self.has(name) {
+                self.json.extend(others.json.get(start..*end).unwrap_or_default());
+                self.ends.push((name, self.json.len()));
             }
+            start = *end;
         }
     }
-}
 
-/// Numbers, flags and strings always have a JSON text.
-fn json(value: impl Serialize) -> String {
-    serde_json::to_string(&value).unwrap_or_default()
+    fn has(&self, name: &str) -> bool {
+        self.ends.iter().any(|(other, _)| *other == name)
+    }
+
+    /// One object.
+    fn into_line(mut self) -> Vec<u8> {
+        if let Some(first) = self.json.first_mut() {
+            *first = b'{';
+        }
+        self.json.extend(b"}\n");
+        self.json
+    }
 }
 
 impl Visit for Fields {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, value);
+        self.set(field.name(), value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, value);
+        self.set(field.name(), value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, value);
+        self.set(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, value);
+        self.set(field.name(), value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, value);
+        self.set(field.name(), value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.set(field, format!("{value:?}"));
+        self.set(field.name(), Text(format_args!("{value:?}")));
+    }
+}
+
+/// A value that is told by its text.
+struct Text<T>(T);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 
