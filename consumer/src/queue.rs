@@ -87,15 +87,15 @@ impl RetryQueue for SqsRetryQueue {
         receipt_handle: &str,
         visible_in: Duration,
     ) -> Result<(), CallError> {
-        self.client
+        let request = self
+            .client
             .change_message_visibility()
             .queue_url(self.queue_url.as_str())
             .receipt_handle(receipt_handle)
-            .visibility_timeout(i32::try_from(visible_in.as_secs()).unwrap_or(i32::MAX))
-            .send()
-            .await
-            .map(|_| ())
-            .map_err(|error| CallError::new("ChangeMessageVisibility", error))
+            .visibility_timeout(i32::try_from(visible_in.as_secs()).unwrap_or(i32::MAX));
+        // The SDK's futures are kilobytes each, and few records need one of these.
+        let answer = Box::pin(request.send()).await;
+        answer.map(|_| ()).map_err(|error| CallError::new("ChangeMessageVisibility", error))
     }
 
     async fn dead_letter(&self, letter: &DeadLetter<'_>) -> Result<(), CallError> {
@@ -111,7 +111,8 @@ impl RetryQueue for SqsRetryQueue {
         if let Some(trace_header) = letter.trace_header {
             request = with_trace(request, trace_header);
         }
-        request.send().await.map(|_| ()).map_err(|error| CallError::new("SendMessage", error))
+        let answer = Box::pin(request.send()).await;
+        answer.map(|_| ()).map_err(|error| CallError::new("SendMessage", error))
     }
 }
 

@@ -63,7 +63,7 @@ impl DynamoJobTable {
         self.client
             .update_item()
             .table_name(&self.name)
-            .key(JOB_ID, string(id))
+            .key(JOB_ID, string(id.to_string()))
             .set_expression_attribute_names(Some(names_in(&format!("{update} {condition}"))))
             .set_expression_attribute_values(Some(values))
             .update_expression(update)
@@ -72,17 +72,18 @@ impl DynamoJobTable {
     }
 }
 
+// The SDK's futures are kilobytes each. In boxes they do not make that of every
+// record as large, which waits for one of them at most.
 impl JobTable for DynamoJobTable {
     async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
-        let answer = self
+        let request = self
             .client
             .get_item()
             .table_name(&self.name)
-            .key(JOB_ID, string(id))
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|error| CallError::new("GetItem", error))?;
+            .key(JOB_ID, string(id.to_string()))
+            .consistent_read(true);
+        let answer = Box::pin(request.send()).await;
+        let answer = answer.map_err(|error| CallError::new("GetItem", error))?;
         answer.item.map(|item| read_item(id, &item)).transpose()
     }
 
@@ -93,7 +94,7 @@ impl JobTable for DynamoJobTable {
         now: Timestamp,
     ) -> Result<Written, TableError> {
         let (condition, values) = put_condition(condition, entry.lease_token, now);
-        let answer = self
+        let request = self
             .client
             .put_item()
             .table_name(&self.name)
@@ -101,10 +102,8 @@ impl JobTable for DynamoJobTable {
             .set_expression_attribute_names(Some(names_in(&condition)))
             .set_expression_attribute_values(Some(values))
             .condition_expression(condition)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        match answer {
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match Box::pin(request.send()).await {
             Ok(_) => Ok(Written::Yes),
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(refused)) => {
@@ -124,10 +123,10 @@ impl JobTable for DynamoJobTable {
     ) -> Result<Written, TableError> {
         let condition = "#state = :running AND #lease_token = :token";
         let (update, mut values) = settle_change(settlement, now).expression();
-        values.insert(":running".to_owned(), string(State::Running));
-        values.insert(":token".to_owned(), string(token));
-        let answer = self.update(id, update, condition, values).send().await;
-        match answer {
+        values.insert(":running".to_owned(), string(State::Running.as_str()));
+        values.insert(":token".to_owned(), string(token.to_string()));
+        let request = self.update(id, update, condition, values);
+        match Box::pin(request.send()).await {
             Ok(_) => Ok(Written::Yes),
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
@@ -146,9 +145,8 @@ impl JobTable for DynamoJobTable {
     ) -> Result<Cancellation, TableError> {
         let (update, mut values) = cancel_change(now).expression();
         let condition = cancel_condition(principal, now, &mut values);
-        let update = self.update(id, update, condition, values);
-        let answer = update.return_values(ReturnValue::AllNew).send().await;
-        match answer {
+        let request = self.update(id, update, condition, values);
+        match Box::pin(request.return_values(ReturnValue::AllNew).send()).await {
             // An answer without the item that was asked for reads as an item
             // without attributes: an error.
             Ok(answer) => {
@@ -173,10 +171,10 @@ fn read_optional(id: JobId, item: Option<&Item>) -> Result<Option<Box<JobEntry>>
 /// Every attribute that an entry can have, with its value in this one.
 fn attributes(entry: &JobEntry) -> [(&'static str, Option<AttributeValue>); 17] {
     [
-        (JOB_ID, Some(string(entry.id))),
+        (JOB_ID, Some(string(entry.id.to_string()))),
         ("kind", Some(string(&entry.kind))),
-        ("state", Some(string(entry.state))),
-        ("principal", Some(string(&entry.principal))),
+        ("state", Some(string(entry.state.as_str()))),
+        ("principal", Some(string(entry.principal.as_str()))),
         ("fingerprint", Some(string(entry.fingerprint.as_str()))),
         ("created_at", Some(number(entry.created_at.as_millis()))),
         ("updated_at", Some(number(entry.updated_at.as_millis()))),
@@ -184,7 +182,7 @@ fn attributes(entry: &JobEntry) -> [(&'static str, Option<AttributeValue>); 17] 
         ("attempt", Some(number(u64::from(entry.attempt)))),
         ("last_attempt", Some(AttributeValue::Bool(entry.last_attempt))),
         ("result_omitted", Some(AttributeValue::Bool(entry.result_omitted))),
-        ("lease_token", entry.lease_token.map(string)),
+        ("lease_token", entry.lease_token.map(|token| string(token.to_string()))),
         ("lease_until", entry.lease_until.map(|until| number(until.as_millis()))),
         ("not_before", entry.not_before.map(|moment| number(moment.as_millis()))),
         ("reason", entry.reason.as_ref().map(string)),
@@ -234,9 +232,8 @@ fn read_item(id: JobId, item: &Item) -> Result<JobEntry, TableError> {
     })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "ids and states are passed as they are")]
-fn string(text: impl ToString) -> AttributeValue {
-    AttributeValue::S(text.to_string())
+fn string(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
 }
 
 fn number(number: u64) -> AttributeValue {

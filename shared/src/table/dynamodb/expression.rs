@@ -34,7 +34,7 @@ pub(super) fn put_condition(
             }
         }
         PutIf::Unclaimed { fingerprint } => {
-            values.insert(":queued".to_owned(), string(State::Queued));
+            values.insert(":queued".to_owned(), string(State::Queued.as_str()));
             values.insert(":fingerprint".to_owned(), string(fingerprint.as_str()));
             format!("{absent} OR (#state = :queued AND #fingerprint = :fingerprint)")
         }
@@ -45,12 +45,12 @@ pub(super) fn put_condition(
 /// The condition that a job may run, and was not claimed under `token` before;
 /// the values in it are added to `values`.
 fn claimable(again: Again, token: Option<Uuid>, now: Timestamp, values: &mut Item) -> String {
-    values.insert(":failed".to_owned(), string(State::Failed));
-    values.insert(":queued".to_owned(), string(State::Queued));
+    values.insert(":failed".to_owned(), string(State::Failed.as_str()));
+    values.insert(":queued".to_owned(), string(State::Queued.as_str()));
     values.insert(":now_ms".to_owned(), number(now.as_millis()));
     let again = match again {
         Again::Any => {
-            values.insert(":running".to_owned(), string(State::Running));
+            values.insert(":running".to_owned(), string(State::Running.as_str()));
             "#state = :failed OR (#state = :running AND #lease_until < :now_ms)"
         }
         Again::FailedBefore(moment) => {
@@ -63,7 +63,7 @@ fn claimable(again: Again, token: Option<Uuid>, now: Timestamp, values: &mut Ite
          (attribute_not_exists(#not_before) OR #not_before <= :now_ms))"
     );
     let Some(token) = token else { return claimable };
-    values.insert(":token".to_owned(), string(token));
+    values.insert(":token".to_owned(), string(token.to_string()));
     format!("({claimable}) AND (attribute_not_exists(#lease_token) OR #lease_token <> :token)")
 }
 
@@ -108,11 +108,11 @@ pub(super) fn cancel_condition(
 ) -> &'static str {
     values.extend(
         [
-            (":principal", string(principal)),
+            (":principal", string(principal.as_str())),
             (":now_seconds", number(now.as_seconds())),
             (":now_ms", number(now.as_millis())),
-            (":queued", string(State::Queued)),
-            (":running", string(State::Running)),
+            (":queued", string(State::Queued.as_str())),
+            (":running", string(State::Running.as_str())),
             (":no", AttributeValue::Bool(false)),
         ]
         .map(|(name, value)| (name.to_owned(), value)),
@@ -128,7 +128,7 @@ pub(super) fn change(
     now: Timestamp,
     mut set: Vec<(&'static str, AttributeValue)>,
 ) -> Change {
-    set.push(("state", string(state)));
+    set.push(("state", string(state.as_str())));
     set.push(("updated_at", number(now.as_millis())));
     let mut remove = vec!["lease_until", "not_before", "reason", "error"];
     remove.retain(|attribute| set.iter().all(|(name, _)| name != attribute));

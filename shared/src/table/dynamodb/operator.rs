@@ -55,7 +55,8 @@ impl DynamoJobTable {
         ids.dedup();
         let mut found = Vec::new();
         for some in ids.chunks(MOST_KEYS) {
-            let keys = some.iter().map(|id| Item::from([(JOB_ID.to_owned(), string(id))]));
+            let keys =
+                some.iter().map(|id| Item::from([(JOB_ID.to_owned(), string(id.to_string()))]));
             let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect()));
             let keys = keys.consistent_read(true).build();
             let keys = keys.map_err(|error| failed_read(error.into()))?;
@@ -112,11 +113,11 @@ impl DynamoJobTable {
 /// The condition that an entry is as it was seen: each write of a function
 /// changes one of these. The values in it are added to `values`.
 fn unchanged(seen: &JobEntry, values: &mut Item) -> String {
-    values.insert(":seen_state".to_owned(), string(seen.state));
+    values.insert(":seen_state".to_owned(), string(seen.state.as_str()));
     values.insert(":seen_at".to_owned(), number(seen.updated_at.as_millis()));
     let token = match seen.lease_token {
         Some(token) => {
-            values.insert(":seen_token".to_owned(), string(token));
+            values.insert(":seen_token".to_owned(), string(token.to_string()));
             "#lease_token = :seen_token"
         }
         None => "attribute_not_exists(#lease_token)",
