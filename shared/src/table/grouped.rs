@@ -136,6 +136,10 @@ impl<T: GroupTable + 'static> GroupedJobTable<T> {
         Self { table, is_grouping, open: Mutex::default() }
     }
 
+    fn is_grouping(&self) -> bool {
+        self.is_grouping.load(Ordering::Relaxed)
+    }
+
     /// Whether `write` was made in a group. If not, nobody knows.
     async fn is_made(&self, write: GroupWrite) -> bool {
         let Some((answers, place)) = self.join(write) else { return false };
@@ -148,9 +152,6 @@ impl<T: GroupTable + 'static> GroupedJobTable<T> {
     /// Adds `write` to a group, and tells its place there. A second write of
     /// the same job is left to be made alone.
     fn join(&self, write: GroupWrite) -> Option<(Shared<Answers>, usize)> {
-        if !self.is_grouping.load(Ordering::Relaxed) {
-            return None;
-        }
         let mut open = lock(&self.open);
         let group = open.as_ref().and_then(|group| Some((&group.writes, group.answers.upgrade()?)));
         if let Some((writes, answers)) = group {
@@ -214,16 +215,8 @@ impl<T: GroupTable + 'static> JobTable for GroupedJobTable<T> {
         condition: &PutIf,
         now: Timestamp,
     ) -> Result<Written, TableError> {
-        let entry_of_group = || Box::new(entry.clone());
-        let write = match condition {
-            PutIf::Absent => Some(GroupWrite::Create { entry: entry_of_group() }),
-            PutIf::Claimable { fingerprint, again: _ } => Some(GroupWrite::Claim {
-                entry: entry_of_group(),
-                fingerprint: fingerprint.clone(),
-            }),
-            PutIf::Unclaimed { .. } => None,
-        };
-        if let Some(write) = write
+        if self.is_grouping()
+            && let Some(write) = group_write(entry, condition)
             && self.is_made(write).await
         {
             return Ok(Written::Yes);
@@ -238,7 +231,7 @@ impl<T: GroupTable + 'static> JobTable for GroupedJobTable<T> {
         settlement: &Settlement,
         now: Timestamp,
     ) -> Result<Written, TableError> {
-        if is_small(settlement) {
+        if self.is_grouping() && is_small(settlement) {
             let settlement = settlement.clone();
             if self.is_made(GroupWrite::Settle { id, token, settlement, now }).await {
                 return Ok(Written::Yes);
@@ -254,6 +247,18 @@ impl<T: GroupTable + 'static> JobTable for GroupedJobTable<T> {
         now: Timestamp,
     ) -> Result<Cancellation, TableError> {
         self.table.cancel(id, principal, now).await
+    }
+}
+
+/// The write of a group that does what a put of `entry` does, if there is one.
+fn group_write(entry: &JobEntry, condition: &PutIf) -> Option<GroupWrite> {
+    let entry = || Box::new(entry.clone());
+    match condition {
+        PutIf::Absent => Some(GroupWrite::Create { entry: entry() }),
+        PutIf::Claimable { fingerprint, again: _ } => {
+            Some(GroupWrite::Claim { entry: entry(), fingerprint: fingerprint.clone() })
+        }
+        PutIf::Unclaimed { .. } => None,
     }
 }
 

@@ -232,14 +232,14 @@ async fn a_group_is_one_call_with_a_statement_for_each_write() {
     assert_eq!(
         claim["Statement"],
         "UPDATE \"jobs\" SET \"kind\"=? SET \"state\"=? SET \"principal\"=? \
-         SET \"fingerprint\"=? SET \"created_at\"=? SET \"updated_at\"=? SET \"expires_at\"=? \
+         SET \"created_at\"=? SET \"updated_at\"=? SET \"expires_at\"=? \
          SET \"attempt\"=? SET \"last_attempt\"=? SET \"result_omitted\"=? \
          SET \"lease_token\"=? SET \"lease_until\"=? REMOVE \"not_before\" REMOVE \"reason\" REMOVE \"error\" \
          REMOVE \"result\" WHERE \"job_id\"=? AND \"state\"=? AND \"fingerprint\"=? \
          AND \"lease_token\" IS MISSING AND \"not_before\" IS MISSING"
     );
     assert_eq!(claim["Parameters"][1], json!({ "S": "running" }));
-    let last: Vec<_> = claim["Parameters"].as_array().unwrap().iter().skip(12).collect();
+    let last: Vec<_> = claim["Parameters"].as_array().unwrap().iter().skip(11).collect();
     let id = Uuid::from_u128(7).to_string();
     assert_eq!(last, [&json!({ "S": id }), &json!({ "S": "queued" }), &json!({ "S": "f" })]);
     assert_eq!(

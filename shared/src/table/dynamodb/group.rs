@@ -30,6 +30,9 @@ use crate::table::{GroupError, GroupTable, GroupWrite};
 const NOT_SUPPORTED: [&str; 3] =
     ["ValidationException", "AccessDeniedException", "UnknownOperationException"];
 
+/// Room for a statement, so that it need not grow.
+const STATEMENT_BYTES: usize = 768;
+
 /// Half the time of other calls: what a group did not answer is asked again, and
 /// whoever waits has the time of one call for both.
 pub(super) fn timeouts(config: &SdkConfig) -> TimeoutConfig {
@@ -91,15 +94,25 @@ fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, B
     match write {
         GroupWrite::Create { entry } => insert(table, entry),
         GroupWrite::Claim { entry, fingerprint } => {
-            let mut equal = vec![(JOB_ID, string(entry.id)), ("state", string(State::Queued))];
-            equal.extend(fingerprint.as_ref().map(|it| ("fingerprint", string(it.as_str()))));
-            update(table, claim_change(entry), equal, &["lease_token", "not_before"])
+            let mut equal = vec![
+                (JOB_ID, string(entry.id.to_string())),
+                ("state", string(State::Queued.as_str())),
+            ];
+            let mut change = claim_change(entry);
+            if let Some(fingerprint) = fingerprint {
+                equal.push(("fingerprint", string(fingerprint.as_str())));
+                if *fingerprint == entry.fingerprint {
+                    // It is there already, and would be the longest text of all.
+                    change.set.retain(|(name, _)| *name != "fingerprint");
+                }
+            }
+            update(table, change, equal, &["lease_token", "not_before"])
         }
         GroupWrite::Settle { id, token, settlement, now } => {
             let equal = vec![
-                (JOB_ID, string(id)),
-                ("state", string(State::Running)),
-                ("lease_token", string(token)),
+                (JOB_ID, string(id.to_string())),
+                ("state", string(State::Running.as_str())),
+                ("lease_token", string(token.to_string())),
             ];
             update(table, settle_change(settlement, *now), equal, &[])
         }
@@ -107,12 +120,16 @@ fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, B
 }
 
 fn insert(table: &str, entry: &JobEntry) -> Result<BatchStatementRequest, BuildError> {
-    let (names, values): (Vec<_>, _) =
-        present(entry).map(|(name, value)| (format!("'{name}':?"), value)).unzip();
-    BatchStatementRequest::builder()
-        .statement(format!("INSERT INTO \"{table}\" VALUE {{{}}}", names.join(",")))
-        .set_parameters(Some(values))
-        .build()
+    let mut statement = String::with_capacity(STATEMENT_BYTES);
+    statement.extend(["INSERT INTO \"", table, "\" VALUE {"]);
+    let mut parameters = Vec::new();
+    for (name, value) in present(entry) {
+        let separator = if parameters.is_empty() { "" } else { "," };
+        statement.extend([separator, "'", name, "':?"]);
+        parameters.push(value);
+    }
+    statement.push('}');
+    BatchStatementRequest::builder().statement(statement).set_parameters(Some(parameters)).build()
 }
 
 /// What a claim changes: everything, so that the item becomes what a put of
@@ -136,17 +153,24 @@ fn update(
     equal: Vec<(&str, AttributeValue)>,
     missing: &[&str],
 ) -> Result<BatchStatementRequest, BuildError> {
-    let set = change.set.iter().map(|(name, _)| format!("SET \"{name}\"=?"));
-    let remove = change.remove.iter().map(|name| format!("REMOVE \"{name}\""));
-    let changes: Vec<_> = set.chain(remove).collect();
-    let equals = equal.iter().map(|(name, _)| format!("\"{name}\"=?"));
-    let missing = missing.iter().map(|name| format!("\"{name}\" IS MISSING"));
-    let conditions: Vec<_> = equals.chain(missing).collect();
-    let (changes, conditions) = (changes.join(" "), conditions.join(" AND "));
-    let set = change.set.into_iter().map(|(_, value)| value);
-    let parameters = set.chain(equal.into_iter().map(|(_, value)| value)).collect();
-    BatchStatementRequest::builder()
-        .statement(format!("UPDATE \"{table}\" {changes} WHERE {conditions}"))
-        .set_parameters(Some(parameters))
-        .build()
+    let mut statement = String::with_capacity(STATEMENT_BYTES);
+    statement.extend(["UPDATE \"", table, "\""]);
+    let mut parameters = Vec::with_capacity(change.set.len() + equal.len());
+    for (name, value) in change.set {
+        statement.extend([" SET \"", name, "\"=?"]);
+        parameters.push(value);
+    }
+    for name in change.remove {
+        statement.extend([" REMOVE \"", name, "\""]);
+    }
+    let mut separator = " WHERE \"";
+    for (name, value) in equal {
+        statement.extend([separator, name, "\"=?"]);
+        parameters.push(value);
+        separator = " AND \"";
+    }
+    for name in missing {
+        statement.extend([" AND \"", name, "\" IS MISSING"]);
+    }
+    BatchStatementRequest::builder().statement(statement).set_parameters(Some(parameters)).build()
 }
