@@ -45,9 +45,9 @@ pub enum EventError {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(rename = "Records", borrow)]
-    records: Vec<&'a RawValue>,
+struct Event<R> {
+    #[serde(rename = "Records")]
+    records: Vec<R>,
 }
 
 #[derive(Default, Deserialize)]
@@ -84,12 +84,23 @@ struct Attributes<'a> {
 ///
 /// See [`EventError`].
 pub fn records(event: &RawValue) -> Result<Vec<Record>, EventError> {
-    let event: Event<'_> = serde_json::from_str(event.get()).map_err(|_| EventError::NotSqs)?;
-    event.records.into_iter().map(read).collect()
+    // SQS's records are all objects, and need to be read only once.
+    let records = match serde_json::from_str(event.get()) {
+        Ok(Event { records }) => records,
+        Err(_) => read_one_by_one(event)?,
+    };
+    records.iter().map(read).collect()
 }
 
-fn read(record: &RawValue) -> Result<Record, EventError> {
-    let raw: RawRecord<'_> = serde_json::from_str(record.get()).unwrap_or_default();
+/// The records of an event in which some are no objects; these have nothing.
+fn read_one_by_one(event: &RawValue) -> Result<Vec<RawRecord<'_>>, EventError> {
+    let event: Event<&RawValue> =
+        serde_json::from_str(event.get()).map_err(|_| EventError::NotSqs)?;
+    let records = event.records.into_iter();
+    Ok(records.map(|record| serde_json::from_str(record.get()).unwrap_or_default()).collect())
+}
+
+fn read(raw: &RawRecord<'_>) -> Result<Record, EventError> {
     if raw.event_source_arn.and_then(text).is_some_and(|arn| is_fifo(&arn)) {
         return Err(EventError::Fifo);
     }
