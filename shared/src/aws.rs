@@ -173,15 +173,17 @@ impl CallError {
         self.request_id.as_deref()
     }
 
-    /// Everything that the log needs, in one line: the operation, AWS's code,
-    /// message and request id, and the causes. Not for clients.
+    /// Everything that the log needs, in one line: the operation, AWS's code and
+    /// request id, and its message, or the causes if nobody answered. Not for
+    /// clients.
     ///
     /// The response itself is left out: it may hold an item, and so a result.
     #[must_use]
     pub fn describe(&self) -> String {
         let request_id = self.request_id.as_deref().unwrap_or("none");
-        let message = self.message.as_deref().unwrap_or("no message");
-        format!("{self}, request id {request_id}: {message}: {}", causes(&*self.source))
+        // The causes of an answer from AWS are its message once more, as Rust code.
+        let why = self.message.clone().unwrap_or_else(|| causes(&*self.source));
+        format!("{self}, request id {request_id}: {why}")
     }
 }
 
