@@ -34,9 +34,9 @@ pub enum BatchError {
     /// Lambda something else, and leaving it out would lose the record.
     #[error("a record failed that has no message id")]
     NoMessageId,
-    /// Table or queue did not answer for any record. An error makes Lambda
-    /// poll more slowly.
-    #[error("neither the job table nor the queues could be reached for any of {0} records")]
+    /// Table or queue did nothing for any record: out of reach, throttled, denied.
+    /// Each record's own line says why. An error makes Lambda poll more slowly.
+    #[error("neither the job table nor the queues did what was asked for any of {0} records")]
     Outage(usize),
     /// Work of a handler that was stopped goes on. The process must end: else
     /// Lambda would freeze that work, and thaw it after its lease is over.
