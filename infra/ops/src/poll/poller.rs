@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use http::Uri;
+use reqwest::Url;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -21,6 +21,9 @@ use crate::stack::Stack;
 
 /// SQS's limit for a long poll, in seconds.
 const LONG_POLL: i32 = 20;
+
+/// A consumer on this machine or near it is reached sooner.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Between two looks at whether a consumer that was gone is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -96,12 +99,15 @@ impl Poller {
     ///
     /// Nothing answers there.
     pub(super) async fn ensure_something_answers(&self) -> Result<()> {
-        let url: Uri = self.watch.parse().with_context(|| format!("--watch {}", self.watch))?;
-        let host = url.host().with_context(|| format!("--watch {} names no host", self.watch))?;
-        let address = (host.trim_matches(['[', ']']), url.port_u16().unwrap_or(80));
+        let wrong = || format!("--watch {} is no URL such as http://127.0.0.1:9000", self.watch);
+        let url: Url = self.watch.parse().with_context(wrong)?;
+        let host = url.host_str().filter(|_| url.scheme() == "http").with_context(wrong)?;
+        let address = (host.trim_matches(['[', ']']), url.port_or_known_default().unwrap_or(80));
         // No request: `cargo lambda watch` would say that it calls no function.
+        let connected =
+            timeout_at(Instant::now() + CONNECTS_WITHIN, TcpStream::connect(address)).await;
         ensure!(
-            TcpStream::connect(address).await.is_ok(),
+            matches!(connected, Ok(Ok(_))),
             "nothing answers at {}: start `cargo lambda watch --invoke-address 127.0.0.1` first \
              (`cargo ops dev` starts all of it)",
             self.watch

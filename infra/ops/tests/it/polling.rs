@@ -261,6 +261,12 @@ fn without_a_watched_consumer_poll_says_so_and_touches_nothing() {
         let (code, said) = refusal(ops(local, &local.stack, &nowhere)).await;
         assert_eq!(code, 1);
         assert!(said.starts_with("error: nothing answers at http://127.0.0.1:1: start"), "{said}");
+        for no_url in ["127.0.0.1:1", "localhost:9000", "https://127.0.0.1:1", "nowhere"] {
+            let wrong = ["poll", "--watch", no_url];
+            let (code, said) = refusal(ops(local, &local.stack, &wrong)).await;
+            assert_eq!(code, 1);
+            assert!(said.starts_with(&format!("error: --watch {no_url} is no URL")), "{said}");
+        }
         assert!(Mapping::of(&local.stack).await.unwrap().is_on());
     });
 }
