@@ -23,8 +23,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_PER_JOB: Duration = Duration::from_millis(20);
 
 /// Asks for jobs, as often as the API wants to be asked, and tells each change
-/// of one: its position, and what is known now, with what `entries` add. Returns what was known last,
-/// which is nothing where `until` came before the first answer.
+/// of one: its position, and what is known now, with what `entries` add. Returns
+/// what was known last, which is nothing where `until` came before the first
+/// answer.
 ///
 /// # Errors
 ///

@@ -44,7 +44,8 @@ fn a_backoff_begins_under_its_cap() {
     }
 }
 
-/// Engineers who come from a plain queue count on its visibility timeout between tries.
+/// Three minutes: a receiver that is started again. 900 s is the longest delay that a
+/// request can ask for.
 #[test]
 fn by_default_an_outage_of_minutes_does_not_use_up_the_attempts() {
     let template = template();
