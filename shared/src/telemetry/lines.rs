@@ -5,7 +5,7 @@
 
 use std::fmt::{Debug, Display};
 use std::io::Write;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use humantime::format_rfc3339_micros;
 use serde::{Serialize, Serializer};
@@ -17,12 +17,15 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Room for the fields of an event, in bytes and in number, so that it seldom
-/// has to grow.
-const LINE: (usize, usize) = (768, 16);
+/// Room for fields, so that it seldom has to grow.
+#[derive(Clone, Copy)]
+struct Room {
+    bytes: usize,
+    fields: usize,
+}
 
-/// Room for those of a span.
-const SPAN: (usize, usize) = (256, 8);
+const LINE: Room = Room { bytes: 768, fields: 16 };
+const SPAN: Room = Room { bytes: 256, fields: 8 };
 
 /// Writes each event as a line of JSON.
 pub(super) struct Lines<W>(pub(super) W);
@@ -65,8 +68,9 @@ where
     }
 }
 
-/// Fields as they stand in a line. Of one name the first value counts: what is
-/// nearer to the event, and so added first, says it better.
+/// Fields as they stand in a line. Of one name the first value counts, also
+/// within one event: what is nearer to the event is added first, and says it
+/// better.
 struct Fields {
     /// Each as `,"name":value`.
     json: Vec<u8>,
@@ -75,14 +79,16 @@ struct Fields {
 }
 
 impl Fields {
-    fn with_room((bytes, fields): (usize, usize)) -> Self {
-        Self { json: Vec::with_capacity(bytes), ends: Vec::with_capacity(fields) }
+    fn with_room(room: Room) -> Self {
+        Self { json: Vec::with_capacity(room.bytes), ends: Vec::with_capacity(room.fields) }
     }
 
     /// What every line begins with.
     fn of_every_event(metadata: &Metadata<'static>) -> Self {
         let mut fields = Self::with_room(LINE);
-        fields.set("timestamp", Text(format_rfc3339_micros(SystemTime::now())));
+        // No clock that is wrong is a reason to panic.
+        let now = SystemTime::now().max(UNIX_EPOCH);
+        fields.set("timestamp", Displayed(format_rfc3339_micros(now)));
         fields.set("level", metadata.level().as_str());
         fields.set("target", metadata.target());
         fields
@@ -148,14 +154,14 @@ impl Visit for Fields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.set(field.name(), Text(format_args!("{value:?}")));
+        self.set(field.name(), Displayed(format_args!("{value:?}")));
     }
 }
 
 /// A value that is told by its text.
-struct Text<T>(T);
+struct Displayed<T>(T);
 
-impl<T: Display> Serialize for Text<T> {
+impl<T: Display> Serialize for Displayed<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
@@ -222,10 +228,17 @@ mod tests {
             let _outer = outer.enter();
             let inner = tracing::info_span!("inner", a = 2, b = 2);
             let _inner = inner.enter();
-            tracing::info!(a = 3, level = "low", "a \"name\"" = 4);
+            tracing::info!(a = 3, a = 4, level = "low", "a \"name\"" = 4);
         });
         assert!(text.contains(",\"level\":\"INFO\",") && !text.contains("low"), "{text}");
         assert!(text.ends_with(",\"a\":3,\"a \\\"name\\\"\":4,\"b\":2,\"c\":1}\n"), "{text}");
+    }
+
+    #[test]
+    fn a_target_is_any_text() {
+        let text = text_of(|| tracing::info!(target: "a \"target\"\\", "it happened"));
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["target"], "a \"target\"\\");
     }
 
     #[test]
