@@ -93,7 +93,7 @@ impl RetryQueue for SqsRetryQueue {
             .queue_url(self.queue_url.as_str())
             .receipt_handle(receipt_handle)
             .visibility_timeout(i32::try_from(visible_in.as_secs()).unwrap_or(i32::MAX));
-        // The SDK's futures are kilobytes each, and few records need one of these.
+        // Boxed for the reason that the job table's calls are.
         let answer = Box::pin(request.send()).await;
         answer.map(|_| ()).map_err(|error| CallError::new("ChangeMessageVisibility", error))
     }

@@ -72,8 +72,7 @@ impl DynamoJobTable {
     }
 }
 
-// The SDK's futures are kilobytes each. In boxes they do not make that of every
-// record as large, which waits for one of them at most.
+// The SDK's futures are kilobytes each. Boxed, they are not part of every job's.
 impl JobTable for DynamoJobTable {
     async fn get(&self, id: JobId) -> Result<Option<JobEntry>, TableError> {
         let request = self

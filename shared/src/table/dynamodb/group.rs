@@ -30,6 +30,9 @@ use crate::table::{GroupError, GroupTable, GroupWrite};
 const NOT_SUPPORTED: [&str; 3] =
     ["ValidationException", "AccessDeniedException", "UnknownOperationException"];
 
+/// Tells a job from others under its id.
+const FINGERPRINT: &str = "fingerprint";
+
 /// Room for a statement, so that it need not grow.
 const STATEMENT_BYTES: usize = 768;
 
@@ -100,10 +103,10 @@ fn statement(table: &str, write: &GroupWrite) -> Result<BatchStatementRequest, B
             ];
             let mut change = claim_change(entry);
             if let Some(fingerprint) = fingerprint {
-                equal.push(("fingerprint", string(fingerprint.as_str())));
+                equal.push((FINGERPRINT, string(fingerprint.as_str())));
                 if *fingerprint == entry.fingerprint {
-                    // It is there already, and would be the longest text of all.
-                    change.set.retain(|(name, _)| *name != "fingerprint");
+                    // It would be the longest value of all, and is there already.
+                    change.set.retain(|(name, _)| *name != FINGERPRINT);
                 }
             }
             update(table, change, equal, &["lease_token", "not_before"])
@@ -132,7 +135,7 @@ fn insert(table: &str, entry: &JobEntry) -> Result<BatchStatementRequest, BuildE
     BatchStatementRequest::builder().statement(statement).set_parameters(Some(parameters)).build()
 }
 
-/// What a claim changes: everything, so that the item becomes what a put of
+/// What a claim may have to change: everything, so that the item becomes what a put of
 /// `entry` makes of it. It keeps only attributes that this code does not know.
 fn claim_change(entry: &JobEntry) -> Change {
     let (mut set, mut remove) = (vec![], vec![]);
