@@ -21,6 +21,9 @@ use crate::tasks::Tasks;
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) outcome: Outcome,
+    /// How long the message had waited, if its job was started and this was its
+    /// first receive: later on, messages wait on purpose.
+    pub(crate) queue_wait: Option<Duration>,
     pub(crate) run: Option<Run>,
 }
 
@@ -34,7 +37,7 @@ impl Attempt {
 /// Nothing ran.
 impl From<Outcome> for Attempt {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, run: None }
+        Self { outcome, queue_wait: None, run: None }
     }
 }
 
@@ -58,30 +61,28 @@ impl<T: JobTable, Q> Consumer<T, Q> {
             sent_at: record.sent_at,
             entry_ttl: self.settings.entry_ttl.as_duration(),
         };
-        if let Some(outcome) = self.claim(&claimant, now, deadline).await {
+        if let Err(outcome) = self.claim(&claimant, now, deadline).await {
             return outcome.into();
         }
-        let lease = claimant.lease;
         if !deadline.may_start() {
             // The claim took long. To start the job now would be to stop it.
             let error = "no time was left to run it".to_owned();
             let end = End::Retryable { error, not_before: Some(self.clock.now()) };
-            return self.settle(message, record, lease, end, deadline).await.into();
+            return self.settle(&claimant, record, end, deadline).await.into();
         }
         let context = context(&claimant, record, deadline);
         let queue_wait = self.queue_wait(record);
         tracing::info!(queue_wait_ms = queue_wait.map(whole_millis), "job started");
-        let (end, run) = run_handler(&self.handlers, &message.job, &context, queue_wait).await;
-        let outcome = self.wind_up(message, record, lease, end, &context, deadline).await;
-        Attempt { outcome, run: Some(run) }
+        let (end, run) = run_handler(&self.handlers, &message.job, &context).await;
+        let outcome = self.wind_up(&claimant, record, end, &context, deadline).await;
+        Attempt { outcome, queue_wait, run: Some(run) }
     }
 
     /// Settles the claim, and ends the tasks that the handler left behind.
     async fn wind_up(
         &self,
-        message: &Message,
+        claimant: &Claimant<'_>,
         record: &Record,
-        lease: Lease,
         end: End,
         context: &JobContext,
         deadline: &Deadline,
@@ -90,11 +91,11 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         // What was not done may run again as soon as its entry says so. While a
         // thread is still at it, the lease must hold.
         if !is_done && !context.tasks.end(deadline.settle_until()).await {
-            return Outcome::StillAlive { until: lease.until };
+            return Outcome::StillAlive { until: claimant.lease.until };
         }
-        let outcome = self.settle(message, record, lease, end, deadline).await;
+        let outcome = self.settle(claimant, record, end, deadline).await;
         if is_done && !context.tasks.end(deadline.answer_at()).await {
-            return Outcome::StillAlive { until: lease.until };
+            return Outcome::StillAlive { until: claimant.lease.until };
         }
         outcome
     }
@@ -104,8 +105,7 @@ impl<T: JobTable, Q> Consumer<T, Q> {
         record.receive_count >= self.settings.max_receive_count
     }
 
-    /// How long a message has waited that is received for the first time. Later
-    /// on, messages wait on purpose.
+    /// How long a message has waited that is received for the first time.
     fn queue_wait(&self, record: &Record) -> Option<Duration> {
         let sent_at = record.sent_at.filter(|_| record.receive_count == 1)?;
         Some(self.clock.now().since(sent_at))

@@ -7,7 +7,7 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::StreamExt;
 use futures::stream;
 use serde_json::value::RawValue;
-use shared::message::{DecodeError, Message};
+use shared::message::{DecodeError, Message, NotYetKnown, Unreadable};
 use shared::metrics::Measurements;
 use shared::telemetry::causes;
 use shared::{Fingerprint, JobId, JobTable};
@@ -61,8 +61,10 @@ impl BatchError {
 enum Work {
     /// One job, and the copies of its message. The first leads.
     Job { message: Box<Message>, copies: Vec<Record> },
-    /// A record without a job that can be run.
-    NoJob { error: DecodeError, record: Record },
+    /// A record whose message names a job that cannot be run here.
+    NotYetKnown { message: Box<NotYetKnown>, record: Record },
+    /// A record whose body names no job.
+    Unreadable { error: Unreadable, record: Record },
     /// A record without a body.
     NoBody { record: Record },
 }
@@ -98,7 +100,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
         finished.into_iter().flatten().collect()
     }
 
-    /// Gives every record of `work` its outcome, and tells SQS.
+    /// Gives every record of `work` its outcome, and does what follows from it.
     async fn process(&self, work: Work, deadline: &Deadline) -> Vec<FinishedRecord> {
         match work {
             Work::Job { message, copies } => {
@@ -117,11 +119,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 });
                 stream::iter(copies).buffered(self.settings.concurrency).collect().await
             }
-            Work::NoJob { error: DecodeError::Unreadable(error), record } => {
-                let outcome = Outcome::Undecodable { error: clean(&causes(&error)) };
-                vec![self.finish_without_job(&record, outcome, deadline).await]
-            }
-            Work::NoJob { error: DecodeError::NotYetKnown(message), record } => {
+            Work::NotYetKnown { message, record } => {
                 let job = JobFacts::of_unknown(&message);
                 let span = job.span(&record);
                 let finished = async {
@@ -129,6 +127,10 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                     self.finish(&record, outcome.into(), &job, deadline).await
                 };
                 vec![finished.instrument(span).await]
+            }
+            Work::Unreadable { error, record } => {
+                let outcome = Outcome::Undecodable { error: clean(&causes(&error)) };
+                vec![self.finish_without_job(&record, outcome, deadline).await]
             }
             Work::NoBody { record } => {
                 vec![self.finish_without_job(&record, Outcome::UnreadableRecord, deadline).await]
@@ -173,7 +175,10 @@ fn split(records: Vec<Record>) -> Vec<Work> {
                     works.push(Work::Job { message: Box::new(message), copies: vec![record] });
                 }
             }
-            Err(error) => works.push(Work::NoJob { error, record }),
+            Err(DecodeError::NotYetKnown(message)) => {
+                works.push(Work::NotYetKnown { message, record });
+            }
+            Err(DecodeError::Unreadable(error)) => works.push(Work::Unreadable { error, record }),
         }
     }
     works
@@ -182,7 +187,7 @@ fn split(records: Vec<Record>) -> Vec<Work> {
 /// The answer to Lambda: each message id that failed, once.
 fn answer(finished: Vec<FinishedRecord>) -> Result<SqsBatchResponse, BatchError> {
     let records = finished.len();
-    if finished.iter().any(|record| record.attempt.outcome.is_alive()) {
+    if finished.iter().any(|record| record.attempt.outcome.has_live_work()) {
         return Err(BatchError::StillAlive);
     }
     if records > 0 && finished.iter().all(|record| record.is_outage) {

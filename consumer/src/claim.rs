@@ -53,7 +53,7 @@ pub enum Claim {
     Unsteady,
 }
 
-/// A claim that is to be made: what an invocation knows of a job and of itself.
+/// Who claims a job: what an invocation knows of it and of itself.
 #[derive(Clone, Debug)]
 pub struct Claimant<'a> {
     /// The job.
@@ -71,40 +71,43 @@ pub struct Claimant<'a> {
 }
 
 impl Claim {
-    /// What comes of the record, if the job is not to be run.
-    fn outcome(self) -> Option<Outcome> {
-        match self {
-            Self::Acquired => None,
-            Self::Duplicate => Some(Outcome::Duplicate),
-            Self::Cancelled => Some(Outcome::Cancelled),
-            Self::Conflict => Some(Outcome::Conflict),
+    /// Whether the job is to be run; if not, the outcome of its record.
+    fn into_result(self) -> Result<(), Outcome> {
+        Err(match self {
+            Self::Acquired => return Ok(()),
+            Self::Duplicate => Outcome::Duplicate,
+            Self::Cancelled => Outcome::Cancelled,
+            Self::Conflict => Outcome::Conflict,
             Self::Interrupted => {
-                let error = "the job was interrupted before".to_owned();
-                Some(Outcome::Interrupted { error })
+                Outcome::Interrupted { error: "the job was interrupted before".to_owned() }
             }
-            Self::FailedBefore => Some(Outcome::FailedBefore),
-            Self::TooEarly(until) => Some(Outcome::TooEarly { until }),
-            Self::InProgress(until) => Some(Outcome::InProgress { until }),
-            Self::Unsteady => Some(Outcome::Unsteady),
-        }
+            Self::FailedBefore => Outcome::FailedBefore,
+            Self::TooEarly(until) => Outcome::TooEarly { until },
+            Self::InProgress(until) => Outcome::InProgress { until },
+            Self::Unsteady => Outcome::Unsteady,
+        })
     }
 }
 
 impl<T: JobTable, Q> Consumer<T, Q> {
-    /// Claims a job; the outcome of its record, if the job is not to be run.
+    /// Claims a job.
+    ///
+    /// # Errors
+    ///
+    /// It is not to be run, and this is the outcome of its record.
     pub(crate) async fn claim(
         &self,
         claimant: &Claimant<'_>,
         now: Timestamp,
         deadline: &Deadline,
-    ) -> Option<Outcome> {
+    ) -> Result<(), Outcome> {
         match timeout_at(deadline.stop_at(), claimant.claim(&self.table, now)).await {
-            Ok(Ok(claim)) => claim.outcome(),
+            Ok(Ok(claim)) => claim.into_result(),
             Ok(Err(error @ TableError::Unreadable { .. })) => {
-                Some(Outcome::EntryUnreadable { error: error.to_string() })
+                Err(Outcome::EntryUnreadable { error: error.to_string() })
             }
-            Ok(Err(error)) => Some(Outcome::TableUnreachable { error: error.describe() }),
-            Err(_) => Some(Outcome::TableUnreachable { error: NO_TIME_LEFT.to_owned() }),
+            Ok(Err(error)) => Err(Outcome::TableUnreachable { error: error.describe() }),
+            Err(_) => Err(Outcome::TableUnreachable { error: NO_TIME_LEFT.to_owned() }),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Reads the records of an SQS event, one by one.
+//! Reads the records of an SQS event.
 //!
-//! Only what is used is read, and from each record alone: a typed event would
-//! refuse all records for an attribute of one that nobody looks at.
+//! Only what is used is read. What is odd about one record costs the others
+//! nothing: a field of the wrong type counts as left out, and if a record cannot
+//! be read at all, each is read by itself.
 
 use std::borrow::Cow;
 
@@ -84,7 +85,7 @@ struct Attributes<'a> {
 ///
 /// See [`EventError`].
 pub fn records(event: &RawValue) -> Result<Vec<Record>, EventError> {
-    // SQS's records are all objects, and need to be read only once.
+    // SQS's records can all be read, and so in one pass.
     let records = match serde_json::from_str(event.get()) {
         Ok(Event { records }) => records,
         Err(_) => read_one_by_one(event)?,
@@ -92,7 +93,7 @@ pub fn records(event: &RawValue) -> Result<Vec<Record>, EventError> {
     records.iter().map(read).collect()
 }
 
-/// The records of an event in which some are no objects; these have nothing.
+/// The records of an event in which some cannot be read; these are empty.
 fn read_one_by_one(event: &RawValue) -> Result<Vec<RawRecord<'_>>, EventError> {
     let event: Event<&RawValue> =
         serde_json::from_str(event.get()).map_err(|_| EventError::NotSqs)?;
@@ -198,6 +199,18 @@ mod tests {
             with("3", "c", 1),
             with("4", "d", 1),
         ];
-        assert_eq!(read(event), Ok(expected));
+        assert_eq!(read(event), Ok(expected.clone()));
+        // Without the one that is no object, all are read at once.
+        let event = event.replace("            17,\n", "");
+        let without_it = [&expected[..3], &expected[4..]].concat();
+        assert_eq!(read(&event), Ok(without_it));
+    }
+
+    #[test]
+    fn a_record_with_a_key_twice_is_empty_and_costs_its_neighbours_nothing() {
+        let event = r#"{"Records":[{"messageId":"1","messageId":"2","body":"a"},{"body":"b"}]}"#;
+        let empty = Record { receive_count: 1, ..Record::default() };
+        let neighbour = Record { body: Some("b".to_owned()), ..empty.clone() };
+        assert_eq!(read(event), Ok(vec![empty, neighbour]));
     }
 }

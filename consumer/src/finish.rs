@@ -1,5 +1,5 @@
-//! Finishes with a record: logs what came of it, and tells SQS to delete it, to
-//! show it again or to keep it as a dead letter.
+//! Finishes with a record: logs what came of it, sends its dead letter or says
+//! when it is seen again, and notes whether the answer to Lambda must report it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::job_facts::JobFacts;
 use crate::outcome::{Disposition, Visible};
 use crate::queue::{DeadLetter, RetryQueue};
 
-/// A record of which SQS has been told what is to become of it.
+/// A record with which only the answer to Lambda has yet to deal.
 #[derive(Clone, Debug)]
 pub(crate) struct FinishedRecord {
     pub(crate) message_id: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct FinishedRecord {
     pub(crate) age: Option<Duration>,
     /// Whether it must be reported as failed.
     pub(crate) is_returned: bool,
-    /// Whether table or queue could not be reached.
+    /// Whether table or queue did not do what was asked for.
     pub(crate) is_outage: bool,
 }
 
@@ -124,9 +124,10 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
     }
 }
 
-/// One event per record: what came of it. Never a payload.
+/// One event per record, whatever came of it; operators know it by its text.
+/// Never a payload.
 fn log(attempt: &Attempt, age: Option<Duration>) {
-    let Attempt { outcome, run } = attempt;
+    let Attempt { outcome, run, queue_wait: _ } = attempt;
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(

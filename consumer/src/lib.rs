@@ -2,8 +2,9 @@
 //!
 //! [`Consumer::handle`] splits a batch into pieces of work (`batch`). Each job is
 //! claimed (`claim`), run by its handler (`run_handler`, `jobs`) and settled
-//! (`settle`): that is an `attempt`. Its [`Outcome`] decides what becomes of the
-//! record in SQS (`finish`).
+//! (`settle`): that is an `attempt`. A job that is not even claimed ends in
+//! `unclaimed`. The [`Outcome`] decides what becomes of the record in SQS
+//! (`finish`), and is counted (`measure`).
 //!
 //! | outcome | SQS | entry |
 //! |---|---|---|
@@ -107,7 +108,8 @@ where
     }));
     #[cfg(feature = "opentelemetry")]
     let runtime = runtime.layer(OpenTelemetryLayer::new(shared::telemetry::traces::flush));
-    runtime.run().await
+    let lost = |error: Error| format!("the connection to Lambda is lost: {}", causes(&*error));
+    runtime.run().await.map_err(|error| lost(error).into())
 }
 
 async fn invoke<T: JobTable, Q: RetryQueue>(

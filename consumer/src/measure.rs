@@ -76,7 +76,7 @@ fn time_run(measured: &mut Measurements, record: &FinishedRecord, kind: &'static
     }
     let Some(run) = record.attempt.run else { return };
     measured.time(Metric::HandlerDuration, kind, run.took);
-    if let Some(queue_wait) = run.queue_wait {
+    if let Some(queue_wait) = record.attempt.queue_wait {
         measured.time(Metric::QueueWait, kind, queue_wait);
     }
     if run.was_stopped {

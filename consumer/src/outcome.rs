@@ -187,7 +187,7 @@ impl Outcome {
 
     /// Whether a thread of the handler is still at work.
     #[must_use]
-    pub const fn is_alive(&self) -> bool {
+    pub const fn has_live_work(&self) -> bool {
         matches!(self, Self::StillAlive { .. })
     }
 

@@ -33,8 +33,6 @@ pub(crate) struct Run {
     pub(crate) took: Duration,
     /// Whether it was stopped for lack of time.
     pub(crate) was_stopped: bool,
-    /// How long the message had waited for it, if this is its first receive.
-    pub(crate) queue_wait: Option<Duration>,
 }
 
 /// Runs the handler of `job`.
@@ -42,7 +40,6 @@ pub(crate) async fn run_handler(
     handlers: &Handlers,
     job: &Job,
     context: &JobContext,
-    queue_wait: Option<Duration>,
 ) -> (End, Run) {
     let started = Instant::now();
     let mut was_stopped = false;
@@ -72,7 +69,7 @@ pub(crate) async fn run_handler(
     let ended = AssertUnwindSafe(run).catch_unwind().await;
     let end = ended
         .unwrap_or_else(|panic| unexpected(clean(&format!("panicked: {}", panic_text(&*panic)))));
-    (end, Run { took: started.elapsed(), was_stopped, queue_wait })
+    (end, Run { took: started.elapsed(), was_stopped })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

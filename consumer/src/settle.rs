@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use shared::entry::{Failure, Lease};
-use shared::message::Message;
 use shared::table::{Settlement, TableError, Written};
 use shared::{Clock, JobId, JobTable, Timestamp, reason};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Consumer;
 use crate::backoff::{LONG_DELAY_CAP, MAX_VISIBILITY_TIMEOUT};
+use crate::claim::Claimant;
 use crate::deadline::{Deadline, NO_TIME_LEFT};
 use crate::event::Record;
 use crate::outcome::Outcome;
@@ -37,15 +37,15 @@ impl<T: JobTable, Q> Consumer<T, Q> {
     /// Stores how a run ended; the outcome of its record.
     pub(crate) async fn settle(
         &self,
-        message: &Message,
+        claimant: &Claimant<'_>,
         record: &Record,
-        lease: Lease,
         end: End,
         deadline: &Deadline,
     ) -> Outcome {
+        let (id, lease) = (claimant.message.id, claimant.lease);
         let (settlement, outcome) = self.consequence(record, end);
         let give_up_at = deadline.settle_until();
-        match store(&self.table, &self.clock, message.id, lease, &settlement, give_up_at).await {
+        match store(&self.table, &self.clock, id, lease, &settlement, give_up_at).await {
             Settled::Stored => outcome,
             Settled::LeaseLost => Outcome::LeaseLost,
             Settled::NotStored { error } => Outcome::NotStored { until: lease.until, error },

@@ -104,7 +104,7 @@ use serde_json::value::RawValue;
 use shared::jobs::Rules;
 use shared::metrics::Metrics;
 use shared::telemetry::traces::{continue_trace, trace_header};
-use shared::telemetry::{invocation, trace_id};
+use shared::telemetry::{causes, invocation, trace_id};
 use shared::{Clock, Ids, JobTable};
 use tracing::Instrument;
 
@@ -218,5 +218,8 @@ pub async fn run<T: JobTable, Q: JobQueue>(
     }));
     #[cfg(feature = "opentelemetry")]
     let runtime = runtime.layer(OpenTelemetryLayer::new(shared::telemetry::traces::flush));
-    runtime.run().await
+    let lost = |error: lambda_runtime::Error| {
+        format!("the connection to Lambda is lost: {}", causes(&*error))
+    };
+    runtime.run().await.map_err(|error| lost(error).into())
 }

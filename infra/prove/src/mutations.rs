@@ -51,8 +51,8 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "any error of a claim counts as a duplicate",
         file: "consumer/src/claim.rs",
-        find: "Ok(Err(error)) => Some(Outcome::TableUnreachable { error: error.describe() }),",
-        replace: "Ok(Err(_)) => Some(Outcome::Duplicate),",
+        find: "Ok(Err(error)) => Err(Outcome::TableUnreachable { error: error.describe() }),",
+        replace: "Ok(Err(_)) => Err(Outcome::Duplicate),",
         table: TableKind::Memory,
     },
     Mutation {
