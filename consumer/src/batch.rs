@@ -103,22 +103,7 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
     /// Gives every record of `work` its outcome, and does what follows from it.
     async fn process(&self, work: Work, deadline: &Deadline) -> Vec<FinishedRecord> {
         match work {
-            Work::Job { message, copies } => {
-                let Some(leader) = copies.first() else { return Vec::new() };
-                let job = &JobFacts::of(&message);
-                let span = job.span(leader);
-                let attempt =
-                    self.attempt(&message, leader, deadline).instrument(span.clone()).await;
-                let copies = copies.iter().enumerate().map(|(position, copy)| {
-                    let (attempt, span) = if position == 0 {
-                        (attempt.clone(), span.clone())
-                    } else {
-                        (attempt.of_copy(), job.span(copy))
-                    };
-                    self.finish(copy, attempt, job, deadline).instrument(span)
-                });
-                stream::iter(copies).buffered(self.settings.concurrency).collect().await
-            }
+            Work::Job { message, copies } => self.process_job(&message, &copies, deadline).await,
             Work::NotYetKnown { message, record } => {
                 let job = JobFacts::of_unknown(&message);
                 let span = job.span(&record);
@@ -136,6 +121,29 @@ impl<T: JobTable, Q: RetryQueue> Consumer<T, Q> {
                 vec![self.finish_without_job(&record, Outcome::UnreadableRecord, deadline).await]
             }
         }
+    }
+
+    /// Makes one attempt at a job, and gives its outcome to all `copies` of its
+    /// message.
+    async fn process_job(
+        &self,
+        message: &Message,
+        copies: &[Record],
+        deadline: &Deadline,
+    ) -> Vec<FinishedRecord> {
+        let Some(leader) = copies.first() else { return Vec::new() };
+        let job = &JobFacts::of(message);
+        let span = job.span(leader);
+        let attempt = self.attempt(message, leader, deadline).instrument(span.clone()).await;
+        let copies = copies.iter().enumerate().map(|(position, copy)| {
+            let (attempt, span) = if position == 0 {
+                (attempt.clone(), span.clone())
+            } else {
+                (attempt.of_copy(), job.span(copy))
+            };
+            self.finish(copy, attempt, job, deadline).instrument(span)
+        });
+        stream::iter(copies).buffered(self.settings.concurrency).collect().await
     }
 
     /// Finishes with a record that names no job.
