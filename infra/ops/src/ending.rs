@@ -11,6 +11,8 @@ pub enum Ending {
     NotAllSucceeded,
     /// Early, since somebody wanted it to: what a shell reports for Ctrl-C.
     Interrupted,
+    /// Early, since nobody reads what it says: what a shell reports for a closed pipe.
+    NobodyReads,
 }
 
 impl From<Ending> for ExitCode {
@@ -19,6 +21,7 @@ impl From<Ending> for ExitCode {
             Ending::Done => Self::SUCCESS,
             Ending::NotAllSucceeded => Self::from(3),
             Ending::Interrupted => Self::from(130),
+            Ending::NobodyReads => Self::from(141),
         }
     }
 }

@@ -17,7 +17,7 @@ use ops::jobs::status::Status;
 use ops::jobs::submit::Submit;
 use ops::jobs::watch::Watch;
 use ops::journal::Journal;
-use ops::output::Format;
+use ops::output::{Format, NobodyReads};
 use ops::poll::Poll;
 use ops::progress::Progress;
 use ops::prove::Proof;
@@ -64,7 +64,8 @@ Examples:
   cargo ops dlq list --group          what went wrong, and how often
 
 Exit codes: 0 done; 1 it failed, and stderr says why; 2 it was called wrongly;
-3 it waited for jobs, and not all of them succeeded; 130 it was interrupted.";
+3 it waited for jobs, and not all of them succeeded; 130 it was interrupted;
+141 nobody reads what it says.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -131,6 +132,7 @@ async fn main() -> ExitCode {
     }
     match result {
         Ok(ending) => ending.into(),
+        Err(error) if error.is::<NobodyReads>() => Ending::NobodyReads.into(),
         Err(error) => {
             output::say(&format!("error: {}", complaint(&error)));
             ExitCode::FAILURE

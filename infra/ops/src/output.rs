@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -81,10 +81,18 @@ impl Style {
 ///
 /// # Errors
 ///
-/// Nobody reads it any more.
+/// [`NobodyReads`] it any more, or it could not be written.
 pub fn print(line: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{}", harmless(line)).context("could not write to stdout")
+    match writeln!(std::io::stdout(), "{}", harmless(line)) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(NobodyReads.into()),
+        written => written.context("could not write to stdout"),
+    }
 }
+
+/// Whoever read stdout has gone, such as `head`. Nothing went wrong.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("nobody reads stdout any more")]
+pub struct NobodyReads;
 
 /// Writes a line to stderr. If nobody reads that, there is nobody to be told.
 ///
