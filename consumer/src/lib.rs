@@ -55,7 +55,7 @@ use lambda_runtime::{Diagnostic, Error, LambdaEvent, Runtime, service_fn};
 use serde_json::value::RawValue;
 use shared::metrics::Metrics;
 use shared::telemetry::{causes, invocation};
-use shared::{Clock, Ids, JobTable, Random, Timestamp};
+use shared::{Clock, Ids, JobTable, Random, Timestamp, connection_lost};
 use tracing::Instrument;
 
 use crate::batch::BatchError;
@@ -108,8 +108,7 @@ where
     }));
     #[cfg(feature = "opentelemetry")]
     let runtime = runtime.layer(OpenTelemetryLayer::new(shared::telemetry::traces::flush));
-    let lost = |error: Error| format!("the connection to Lambda is lost: {}", causes(&*error));
-    runtime.run().await.map_err(|error| lost(error).into())
+    runtime.run().await.map_err(|error| connection_lost(&*error))
 }
 
 async fn invoke<T: JobTable, Q: RetryQueue>(

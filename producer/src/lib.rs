@@ -104,8 +104,8 @@ use serde_json::value::RawValue;
 use shared::jobs::Rules;
 use shared::metrics::Metrics;
 use shared::telemetry::traces::{continue_trace, trace_header};
-use shared::telemetry::{causes, invocation, trace_id};
-use shared::{Clock, Ids, JobTable};
+use shared::telemetry::{invocation, trace_id};
+use shared::{Clock, Ids, JobTable, connection_lost};
 use tracing::Instrument;
 
 use crate::answer::Answer;
@@ -218,8 +218,5 @@ pub async fn run<T: JobTable, Q: JobQueue>(
     }));
     #[cfg(feature = "opentelemetry")]
     let runtime = runtime.layer(OpenTelemetryLayer::new(shared::telemetry::traces::flush));
-    let lost = |error: lambda_runtime::Error| {
-        format!("the connection to Lambda is lost: {}", causes(&*error))
-    };
-    runtime.run().await.map_err(|error| lost(error).into())
+    runtime.run().await.map_err(|error| connection_lost(&*error))
 }

@@ -5,6 +5,12 @@ use std::process::ExitCode;
 
 use crate::telemetry::{self, LogLevel, causes};
 
+/// Why a function ends whose runtime does: there is nobody to take events from.
+#[must_use]
+pub fn connection_lost(error: &(dyn Error + 'static)) -> Box<dyn Error + Send + Sync> {
+    format!("the connection to Lambda is lost: {}", causes(error)).into()
+}
+
 /// The exit code of a function that has `ended`. Where it ended badly, this logs
 /// why.
 #[must_use]

@@ -72,7 +72,7 @@ pub mod validation;
 mod warm_up;
 
 pub use entry::{JobEntry, State};
-pub use exit::exit_code;
+pub use exit::{connection_lost, exit_code};
 pub use fingerprint::Fingerprint;
 pub use job::Job;
 pub use job_id::JobId;
